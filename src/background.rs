@@ -1,0 +1,57 @@
+//! Tasks that outlive the call that started them: stragglers, roll-backs, keepers.
+
+use std::{future::Future, sync::Arc};
+
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::task::TaskTracker;
+
+/// How many clean-ups may go on trying at once, over all locks of one `Redlock`. One beyond that
+/// is left to the ttl.
+const CLEANUPS_MAX: usize = 1024;
+
+/// Where the library's own tasks run, and how they are waited for.
+#[derive(Debug, Clone)]
+pub(crate) struct Background {
+    runtime: Handle,
+    tasks: TaskTracker,
+    cleanups: Arc<Semaphore>,
+}
+
+impl Background {
+    /// On the runtime of the caller, whichever thread later drops a lock.
+    pub(crate) fn new() -> Self {
+        Self {
+            runtime: Handle::current(),
+            tasks: TaskTracker::new(),
+            cleanups: Arc::new(Semaphore::new(CLEANUPS_MAX)),
+        }
+    }
+
+    /// Runs the future to its end. On a runtime that has shut down it is dropped.
+    pub(crate) fn spawn<F>(&self, future: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        drop(self.tasks.spawn_on(future, &self.runtime));
+    }
+
+    /// A place among the clean-ups that keep trying; `None` when there are too many.
+    pub(crate) fn cleanup_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.cleanups).try_acquire_owned().ok()
+    }
+
+    /// How many tasks are running.
+    pub(crate) fn running(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Waits until no task is left.
+    pub(crate) async fn idle(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.tasks.reopen();
+    }
+}

@@ -1,0 +1,251 @@
+//! Building a `Redlock`: which masters, and every setting.
+
+use std::{sync::Arc, time::Duration};
+
+use fred::{
+    clients::Client,
+    interfaces::ClientLike,
+    types::config::Config,
+};
+use thiserror::Error;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    background::Background,
+    clock::wall_clock,
+    core::{Core, WallClock},
+    fence::{FenceMemory, Fencing},
+    fleet::{self, Fleet, Source},
+    quorum::Quorum,
+    redlock::Redlock,
+    settings::Settings,
+};
+
+/// The most masters that one [`Redlock`] can have.
+pub const MASTERS_MAX: usize = 63;
+
+/// Collects masters and settings; made by [`Redlock::builder`].
+///
+/// Every client of the same resources must have the same masters: lists that share too few break
+/// exclusion.
+#[must_use = "nothing is connected until `connect`"]
+pub struct Builder {
+    sources: Vec<Source>,
+    fencing: Fencing,
+    drift_factor: f64,
+    settings: Settings,
+    allow_sentinel_managed: bool,
+    connect_timeout: Duration,
+    wall_clock: WallClock,
+}
+
+/// Why a [`Redlock`] could not be built.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No master was given.
+    #[error("no master was given: name at least one, five as a rule")]
+    NoMasters,
+    /// More than [`MASTERS_MAX`] masters were given.
+    #[error("{count} masters were given: at most {MASTERS_MAX} are allowed")]
+    #[non_exhaustive]
+    TooManyMasters {
+        /// How many.
+        count: usize,
+    },
+    /// A URL is not of the form. The URL itself is not shown, as it may hold a password.
+    #[error("the URL of master {position} cannot be used: {reason}")]
+    #[non_exhaustive]
+    InvalidUrl {
+        /// Which one, counted from 1.
+        position: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The drift factor is not from 0 to 0.5.
+    #[error("a drift factor of {0} cannot be used: it must be from 0 to 0.5")]
+    InvalidDriftFactor(f64),
+    /// Two masters have the same address.
+    #[error("{0} is given twice; one server must not vote twice")]
+    SameAddress(String),
+    /// A cluster is no master.
+    #[error("{0} is a cluster; masters are single servers without replication between them")]
+    Cluster(String),
+    /// Masters behind sentinels have to be allowed, since a fail-over can lose locks
+    /// ([`Builder::allow_sentinel_managed`]).
+    #[error(
+        "{0} is managed by sentinels, whose fail-over can lose locks; `allow_sentinel_managed` lets it pass"
+    )]
+    SentinelManaged(String),
+    /// The server behind an address must not vote.
+    #[error("{master} cannot be a master: {reason}")]
+    #[non_exhaustive]
+    Unfit {
+        /// Which master.
+        master: String,
+        /// Why: it is a replica, a cluster node, a sentinel, or the same server as another, which is named.
+        reason: String,
+    },
+    /// It was called outside a tokio runtime.
+    #[error("connecting needs a tokio runtime")]
+    NoRuntime,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            sources: Vec::new(),
+            fencing: Fencing::default(),
+            drift_factor: 0.01,
+            settings: Settings::default(),
+            allow_sentinel_managed: false,
+            connect_timeout: Duration::from_secs(2),
+            wall_clock: Arc::new(wall_clock),
+        }
+    }
+}
+
+impl Builder {
+    /// Adds a master by its URL, as fred has them: `redis://user:password@host:port/database`,
+    /// `rediss://…` for TLS (with the feature `rustls`), `redis+unix:///path/to/socket`.
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.sources.push(Source::Url(url.into()));
+        self
+    }
+
+    /// Adds a master for each URL.
+    pub fn urls<I>(mut self, urls: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.sources
+            .extend(urls.into_iter().map(|url| Source::Url(url.into())));
+        self
+    }
+
+    /// Adds a master by a configuration of fred, for what a URL cannot say, such as certificates.
+    pub fn config(mut self, config: Config) -> Self {
+        self.sources
+            .push(Source::Config(Box::new(config), Box::default()));
+        self
+    }
+
+    /// Adds the master that a client of fred is configured for. The client itself is not used: a
+    /// sibling on a connection of its own is made, with its configuration, but so that it never
+    /// sends a command twice.
+    pub fn client(mut self, client: &Client) -> Self {
+        let settings = client.connection_config().clone();
+        self.sources.push(Source::Config(
+            Box::new(client.client_config()),
+            Box::new(settings),
+        ));
+        self
+    }
+
+    /// Adds in-memory masters.
+    #[cfg(feature = "testing")]
+    pub fn memory(mut self, masters: &crate::testing::MemoryMasters) -> Self {
+        self.sources.extend(masters.as_masters().map(Source::Ready));
+        self
+    }
+
+    /// Whether masters keep fences, and how long. Defaults to [`Fencing::On`] with a retention of
+    /// ten minutes. All clients of the same resources must agree on this.
+    pub fn fencing(mut self, fencing: Fencing) -> Self {
+        self.fencing = fencing;
+        self
+    }
+
+    /// By how much the clocks of masters and client may differ in rate, as a part of the ttl that
+    /// is taken off the validity: from 0 to 0.5. Defaults to 0.01. Exclusion rests on it.
+    pub fn drift_factor(mut self, factor: f64) -> Self {
+        self.drift_factor = factor;
+        self
+    }
+
+    /// Changes the settings of all calls; [`Redlock::with`] changes those of some.
+    pub fn settings(mut self, change: impl FnOnce(Settings) -> Settings) -> Self {
+        self.settings = change(self.settings);
+        self
+    }
+
+    /// Lets masters pass that sentinels manage. A fail-over promotes a replica that may not have
+    /// the lock yet: then two holders are possible. Defaults to false.
+    pub fn allow_sentinel_managed(mut self, allow: bool) -> Self {
+        self.allow_sentinel_managed = allow;
+        self
+    }
+
+    /// The longest that [`connect`](Self::connect) waits for masters. Defaults to 2 s.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// What tells the time of day in microseconds since 1970. It only chooses which fence is
+    /// proposed first; no guarantee rests on it.
+    #[cfg(feature = "testing")]
+    pub fn wall_clock(mut self, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+        self.wall_clock = Arc::new(clock);
+        self
+    }
+
+    /// Connects to the masters.
+    ///
+    /// A master that is down is never waited for: this returns once every master has been looked
+    /// at or found down; 200 ms after a quorum has; and after the connect timeout in any case. The
+    /// rest joins when it comes up. A quorum is always one of all masters that were given.
+    ///
+    /// Has to be called on the runtime that is to run the background work; it lives no longer than
+    /// that.
+    ///
+    /// # Errors
+    /// [`BuildError`] if the configuration is wrong, or a server that answered must not vote. That
+    /// too few masters are up is no error here.
+    ///
+    /// # Cancel safety
+    /// Connections that were begun are closed.
+    pub async fn connect(self) -> Result<Redlock, BuildError> {
+        tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        if self.sources.is_empty() {
+            return Err(BuildError::NoMasters);
+        }
+        if self.sources.len() > MASTERS_MAX {
+            return Err(BuildError::TooManyMasters {
+                count: self.sources.len(),
+            });
+        }
+        if !(0.0..=0.5).contains(&self.drift_factor) {
+            return Err(BuildError::InvalidDriftFactor(self.drift_factor));
+        }
+        let Fleet { masters, contacts } = Fleet::open(self.sources, self.allow_sentinel_managed)?;
+        let quorum = Quorum::majority(masters.len());
+        // From here on the core closes the connections, however this ends.
+        let core = Core {
+            masters,
+            quorum,
+            fencing: self.fencing,
+            drift_factor: self.drift_factor,
+            background: Background::new(),
+            shutdown: CancellationToken::new(),
+            fences: FenceMemory::default(),
+            client: rand::random(),
+            wall_clock: self.wall_clock,
+        };
+        fleet::first_contact(contacts, quorum, self.connect_timeout).await?;
+        Ok(Redlock::new(Arc::new(core), self.settings))
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // URLs and configurations may hold passwords.
+        f.debug_struct("Builder")
+            .field("masters", &self.sources.len())
+            .field("fencing", &self.fencing)
+            .field("drift_factor", &self.drift_factor)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,281 @@
+//! What one attempt may have written on the masters, and the duty to take it back.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    core::{Core, whole_ms},
+    master::{Missing, Operation, Request},
+    outcome::{Answer, Outcomes},
+    resources::Resources,
+    round::Round,
+    telemetry,
+    token::Token,
+};
+
+/// The first pause between two tries to release on a master that did not answer, and the longest.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(10);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
+
+/// Whoever owns a claim owes its release. Dropping it releases in the background, on every master,
+/// whatever each answered: this one rule covers failed attempts, cancelled calls, dropped guards
+/// and panics.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    terms: Arc<Terms>,
+    /// Was the release sent, or given up on purpose?
+    settled: bool,
+}
+
+/// The claim itself, as background tasks share it.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) core: Arc<Core>,
+    pub(crate) resources: Resources,
+    pub(crate) token: Token,
+    pub(crate) command_timeout: Duration,
+    /// 0 without fencing. Raised in place where masters have seen a larger one.
+    fence: AtomicU64,
+    /// The longest ttl that was sent: so long after its last write a key is gone by itself.
+    ttl_ms_max: AtomicU64,
+    /// A bit for each master on which a key of ours may stand, now or later.
+    dirty: AtomicU64,
+    /// Has the release begun? Nothing is written under the token from then on.
+    released: AtomicBool,
+}
+
+impl Claim {
+    /// Nothing is written yet.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        resources: &Resources,
+        fence: Option<u64>,
+        command_timeout: Duration,
+    ) -> Self {
+        let terms = Terms {
+            core: Arc::clone(core),
+            resources: resources.clone(),
+            token: Token::fresh(),
+            command_timeout,
+            fence: AtomicU64::new(fence.unwrap_or(0)),
+            ttl_ms_max: AtomicU64::new(0),
+            dirty: AtomicU64::new(0),
+            released: AtomicBool::new(false),
+        };
+        Self {
+            terms: Arc::new(terms),
+            settled: false,
+        }
+    }
+
+    pub(crate) fn terms(&self) -> &Arc<Terms> {
+        &self.terms
+    }
+
+    /// Raises the fence in place: the token stays, as no delete for it was sent.
+    pub(crate) fn raise(&self, fence: u64) {
+        self.terms.fence.store(fence, Ordering::Relaxed);
+    }
+
+    /// Masters that said for certain that they wrote nothing need no second try at a release.
+    /// For the answers to the only acquire that was sent.
+    pub(crate) fn spare(&self, outcomes: &Outcomes) {
+        let clean = outcomes
+            .answers()
+            .enumerate()
+            .filter(|(_, answer)| !answer.may_have_written());
+        let mask = clean.fold(0, |mask, (index, _)| mask | bit(index));
+        self.terms.dirty.fetch_and(!mask, Ordering::Relaxed);
+    }
+
+    /// Begins the release: the caller waits for as much of it as it wants to.
+    pub(crate) fn release(&mut self) -> Release {
+        self.settled = true;
+        self.terms.released.store(true, Ordering::Release);
+        Release {
+            round: Some(self.terms.release_round()),
+            terms: Arc::clone(&self.terms),
+        }
+    }
+
+    /// Sends the release now, before anything that is sent after this call, and follows it up in
+    /// the background. Needs a runtime.
+    pub(crate) fn roll_back(mut self) {
+        self.release().round().send();
+    }
+
+    /// Leaves the keys to their ttl.
+    pub(crate) fn forget(mut self) {
+        self.settled = true;
+        self.terms.released.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if !self.settled && self.terms.ttl_ms_max.load(Ordering::Relaxed) > 0 {
+            // Only spawned, not sent here: this may run while a runtime shuts down.
+            drop(self.release());
+        }
+    }
+}
+
+/// A release under way. Dropping it follows it up in the background.
+pub(crate) struct Release {
+    terms: Arc<Terms>,
+    /// Gone only in `drop`.
+    round: Option<Round>,
+}
+
+impl Release {
+    #[expect(clippy::expect_used, reason = "only `drop` takes it")]
+    pub(crate) fn round(&mut self) -> &mut Round {
+        self.round.as_mut().expect("present until the drop")
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if let Some(round) = self.round.take() {
+            let terms = Arc::clone(&self.terms);
+            self.terms.core.background.spawn(terms.settle(round));
+        }
+    }
+}
+
+impl Terms {
+    pub(crate) fn fence(&self) -> Option<u64> {
+        match self.fence.load(Ordering::Relaxed) {
+            0 => None,
+            fence => Some(fence),
+        }
+    }
+
+    /// The first, or a raised, acquire. All masters may carry the key from now on.
+    pub(crate) fn acquire_request(&self, ttl: Duration) -> Request {
+        self.note_write(ttl, u64::MAX);
+        self.request(
+            Operation::Acquire {
+                ttl_ms: whole_ms(ttl),
+            },
+            self.fence(),
+            ttl,
+        )
+    }
+
+    /// An extension of what is there.
+    pub(crate) fn extend_request(&self, ttl: Duration, uniform: bool) -> Request {
+        self.note_write(ttl, 0);
+        let operation = Operation::Extend {
+            ttl_ms: whole_ms(ttl),
+            missing: Missing::Report,
+            uniform,
+        };
+        self.request(operation, self.fence(), ttl)
+    }
+
+    /// An extension that writes a missing key anew on one master.
+    pub(crate) fn put_back_request(&self, ttl: Duration, master: usize) -> Request {
+        self.note_write(ttl, bit(master));
+        let operation = Operation::Extend {
+            ttl_ms: whole_ms(ttl),
+            missing: Missing::PutBack,
+            uniform: false,
+        };
+        self.request(operation, self.fence(), ttl)
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
+    }
+
+    fn note_write(&self, ttl: Duration, masters: u64) {
+        self.ttl_ms_max.fetch_max(whole_ms(ttl), Ordering::Relaxed);
+        self.dirty.fetch_or(masters, Ordering::Relaxed);
+    }
+
+    fn release_request(&self) -> Request {
+        // One above our own fence: a master then refuses an acquire and a put-back of this token
+        // that arrive late. Our own would be enough against an acquire alone.
+        let tombstone = self.fence().map(|fence| fence + 1);
+        self.request(Operation::Release, tombstone, self.ttl_max())
+    }
+
+    fn request(&self, operation: Operation, fence: Option<u64>, ttl: Duration) -> Request {
+        Request {
+            operation,
+            resources: self.resources.clone(),
+            token: self.token,
+            fence: self.core.fence_write(fence, ttl),
+        }
+    }
+
+    fn ttl_max(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms_max.load(Ordering::Relaxed))
+    }
+
+    fn release_round(&self) -> Round {
+        self.core
+            .round(&self.release_request(), self.command_timeout)
+    }
+
+    /// Drives the release to its end. Masters that did not answer and may carry the key are asked
+    /// again until they do, or until the key is gone by its ttl.
+    async fn settle(self: Arc<Self>, mut round: Round) {
+        let gone_by = Instant::now() + self.ttl_max() + self.command_timeout;
+        let mut left = self.unanswered(round.all().await);
+        drop(round);
+        if left.is_empty() {
+            return;
+        }
+        let Some(_permit) = self.core.background.cleanup_permit() else {
+            return telemetry::cleanup_left_to_ttl(&self.resources, left.len());
+        };
+        let mut delay = RETRY_DELAY_MIN;
+        while !left.is_empty() && Instant::now() + delay < gone_by {
+            sleep(delay).await;
+            delay = RETRY_DELAY_MAX.min(delay * 2);
+            let request = self.release_request();
+            let masters = left.iter().map(|&index| &self.core.masters[index]);
+            let mut again = Round::new(
+                masters,
+                self.core.quorum,
+                &request,
+                self.command_timeout,
+                &self.core.background,
+            );
+            let outcomes = again.all().await;
+            let failed = outcomes
+                .answers()
+                .zip(&left)
+                .filter(|(answer, _)| is_unanswered(answer));
+            left = failed.map(|(_, &index)| index).collect();
+        }
+        if !left.is_empty() {
+            telemetry::cleanup_left_to_ttl(&self.resources, left.len());
+        }
+    }
+
+    fn unanswered(&self, outcomes: &Outcomes) -> Vec<usize> {
+        let dirty = self.dirty.load(Ordering::Relaxed);
+        let answers = outcomes.answers().enumerate();
+        let failed =
+            answers.filter(|(index, answer)| dirty & bit(*index) != 0 && is_unanswered(answer));
+        failed.map(|(index, _)| index).collect()
+    }
+}
+
+fn is_unanswered(answer: &Answer) -> bool {
+    matches!(answer, Answer::Failed(_) | Answer::Pending)
+}
+
+fn bit(master: usize) -> u64 {
+    1 << master
+}

@@ -1,0 +1,114 @@
+//! What all handles of one `Redlock` share.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    background::Background,
+    fence::{self, FenceMemory, Fencing},
+    master::{FenceWrite, Master, Request},
+    outcome::Outcomes,
+    quorum::{self, Quorum},
+    resources::Resources,
+    round::Round,
+};
+
+pub(crate) struct Core {
+    pub(crate) masters: Vec<Arc<dyn Master>>,
+    pub(crate) quorum: Quorum,
+    pub(crate) fencing: Fencing,
+    pub(crate) drift_factor: f64,
+    pub(crate) background: Background,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) fences: FenceMemory,
+    /// The low bits of every fence that is proposed here.
+    pub(crate) client: u8,
+    pub(crate) wall_clock: WallClock,
+}
+
+/// Microseconds since 1970. It only chooses what fence is proposed first; no guarantee rests on it.
+pub(crate) type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+impl Core {
+    pub(crate) fn round(&self, request: &Request, timeout: Duration) -> Round {
+        Round::new(
+            self.masters.iter(),
+            self.quorum,
+            request,
+            timeout,
+            &self.background,
+        )
+    }
+
+    pub(crate) fn window(&self, ttl: Duration) -> Duration {
+        quorum::window(ttl, self.drift_factor)
+    }
+
+    /// The fence to propose: `Ok(None)` without fencing, `Err` where there is no larger one.
+    pub(crate) fn propose(&self, resources: &Resources) -> Result<Option<u64>, FencesUsedUp> {
+        match self.fencing {
+            Fencing::Off => Ok(None),
+            Fencing::On { .. } => {
+                let seen = self.fences.largest(resources);
+                fence::propose((self.wall_clock)(), seen, self.client)
+                    .map(Some)
+                    .ok_or(FencesUsedUp)
+            }
+        }
+    }
+
+    /// Remembers the largest fence that the answers told of.
+    pub(crate) fn learn(&self, resources: &Resources, outcomes: &Outcomes) {
+        let seen = outcomes
+            .answers()
+            .map(crate::outcome::Answer::seen)
+            .max()
+            .unwrap_or(0);
+        if seen > 0 {
+            self.fences.remember(resources, seen);
+        }
+    }
+
+    /// A fence as a master has to keep it: for the ttl of its lock and the retention.
+    pub(crate) fn fence_write(&self, fence: Option<u64>, ttl: Duration) -> Option<FenceWrite> {
+        match (self.fencing, fence) {
+            (Fencing::On { retention }, Some(fence)) => {
+                let lives = ttl.saturating_add(retention);
+                Some(FenceWrite {
+                    fence,
+                    lives_ms: whole_ms(lives),
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// No fence is larger than what was seen.
+#[derive(Debug)]
+pub(crate) struct FencesUsedUp;
+
+/// Whole milliseconds, as the masters count.
+pub(crate) fn whole_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("masters", &self.masters)
+            .field("quorum", &self.quorum)
+            .field("fencing", &self.fencing)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // No task of ours holds a `Core` any more, so nothing is under way that needs the connections.
+        for master in &self.masters {
+            self.background.spawn(master.close());
+        }
+    }
+}

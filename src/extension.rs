@@ -1,0 +1,131 @@
+//! Extending what is held, and putting it back where a master lost it.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    claim::Terms,
+    error::ExtendError,
+    outcome::{Answer, Outcomes},
+    quorum::Verdict,
+    round::Round,
+    telemetry,
+};
+
+/// The pauses between rounds that had no quorum.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(5);
+const RETRY_DELAY_MAX: Duration = Duration::from_millis(200);
+
+/// Extends to `ttl` from now, and gives the new end of validity. Rounds without a quorum are
+/// repeated while validity lasts. `outcomes` has the answers of the last round that was decided.
+///
+/// # Cancel safety
+/// The lock stays valid for what it was. Masters may have extended it all the same.
+pub(crate) async fn extend(
+    terms: &Arc<Terms>,
+    valid_until: Instant,
+    ttl: Duration,
+    uniform: bool,
+    outcomes: &mut Outcomes,
+) -> Result<Instant, ExtendError> {
+    let resources = &terms.resources;
+    let mut delay = RETRY_DELAY_MIN;
+    let mut tried = false;
+    loop {
+        let left = valid_until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let outcomes = if tried {
+                outcomes.clone()
+            } else {
+                Outcomes::default()
+            };
+            return Err(ExtendError::Expired {
+                resources: resources.clone(),
+                outcomes,
+            });
+        }
+        let request = terms.extend_request(ttl, uniform);
+        let mut round = terms.core.round(&request, terms.command_timeout.min(left));
+        let verdict = round.verdict().await;
+        outcomes.clone_from(round.outcomes());
+        tried = true;
+        match verdict {
+            // A quorum that agrees after the end does not revive the lock: somebody else may have
+            // been there in between.
+            Verdict::Won if Instant::now() < valid_until => {
+                // Masters keep the longer of two ttls, and so do we.
+                let valid_until = valid_until.max(round.started() + terms.core.window(ttl));
+                heal(terms, round, ttl, valid_until);
+                return Ok(valid_until);
+            }
+            Verdict::Refused => {
+                return Err(ExtendError::Lost {
+                    resources: resources.clone(),
+                    outcomes: outcomes.clone(),
+                });
+            }
+            _ => telemetry::extension_retried(resources, terms.token, outcomes),
+        }
+        drop(round);
+        let left = valid_until.saturating_duration_since(Instant::now());
+        sleep(delay.min(left)).await;
+        delay = RETRY_DELAY_MAX.min(delay * 2);
+    }
+}
+
+/// Puts the lock back on masters that lost it, now that a quorum has said that it is ours.
+///
+/// Only then, and never counted: where it is gone from every master, or from a majority, an
+/// extension says so and creates nothing. Without it a lock dies after a few restarts of masters.
+fn heal(terms: &Arc<Terms>, mut round: Round, ttl: Duration, valid_until: Instant) {
+    let background = &terms.core.background;
+    let mut calls = Vec::new();
+    let mut told = vec![false; terms.core.masters.len()];
+    // What is known already is sent at once, so that it is there before the next command.
+    put_back(terms, round.outcomes(), &mut told, ttl, &mut calls);
+    if !round.is_open() && calls.is_empty() {
+        return;
+    }
+    let terms = Arc::clone(terms);
+    background.spawn(async move {
+        while round.is_open() {
+            round.next().await;
+            let is_over = terms.is_released() || Instant::now() >= valid_until;
+            if !is_over {
+                put_back(&terms, round.outcomes(), &mut told, ttl, &mut calls);
+            }
+        }
+        for mut call in calls {
+            call.all().await;
+        }
+    });
+}
+
+fn put_back(
+    terms: &Arc<Terms>,
+    outcomes: &Outcomes,
+    told: &mut [bool],
+    ttl: Duration,
+    calls: &mut Vec<Round>,
+) {
+    for (index, answer) in outcomes.answers().enumerate() {
+        if *answer == Answer::Missing && !told[index] {
+            told[index] = true;
+            let core = &terms.core;
+            let master = &core.masters[index];
+            telemetry::put_back(&terms.resources, terms.token, master.name());
+            let request = terms.put_back_request(ttl, index);
+            let one = std::iter::once(master);
+            let mut call = Round::new(
+                one,
+                core.quorum,
+                &request,
+                terms.command_timeout,
+                &core.background,
+            );
+            call.send();
+            calls.push(call);
+        }
+    }
+}

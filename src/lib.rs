@@ -1,0 +1,116 @@
+//! Locks over several independent Redis or Valkey masters, which go on while some of them fail, tell
+//! their holder in time when they are lost, and give every holder a fencing token.
+//!
+//! fredlock implements [Redlock](https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/)
+//! over N masters without replication between them, five as a rule, on the [`fred`] client and tokio.
+//!
+//! # Quickstart
+//!
+//! ```no_run
+//! # async fn bill(_: &str, _: fredlock::Fence) -> Result<(), Box<dyn std::error::Error>> { Ok(()) }
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use fredlock::Redlock;
+//! use std::time::Duration;
+//!
+//! let redlock = Redlock::connect([
+//!     "redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3", "redis://10.0.0.4", "redis://10.0.0.5",
+//! ]).await?;
+//! redlock
+//!     .using(["invoice:4821"], Duration::from_secs(5), async |signal| {
+//!         signal.check()?; // an error once the lock is no longer ours
+//!         bill("4821", signal.fence()).await // the ledger refuses an older fence
+//!     })
+//!     .await?
+//! # }
+//! ```
+//!
+//! [`Redlock::using`] runs a routine under a lock that is extended as long as it runs.
+//! [`Redlock::acquire`] gives a [`Lock`] to extend and release by hand; [`Redlock::try_acquire`]
+//! does not wait.
+//!
+//! # Guarantees
+//!
+//! - **Exclusion.** At most one holder's validity covers any moment, if the clocks of masters and
+//!   clients run at rates that differ by less than the drift factor ([`Builder::drift_factor`]), and
+//!   masters keep what they acknowledged.
+//! - **Fences.** Of any two acquisitions of which the first was held before the second began, the
+//!   second has the larger [`Fence`], with no assumption about time, while a quorum of masters remembers.
+//! - **Notice.** A holder's [`Signal`] fires no later than the end of its validity, measured on its
+//!   own clock, whatever the network does; every look at it compares the clock.
+//! - **Cleanliness.** An acquisition that failed, was cancelled, or was released leaves no key for
+//!   longer than one ttl after the last of its commands reached a master; where masters answer, it
+//!   leaves none at all. (The fence itself stays for its retention: see [`Fencing`].)
+//!
+//! # Limits
+//!
+//! - A lock cannot stop the write of a holder that was paused past its validity: it thinks that it
+//!   holds the lock until it looks. That is what the fence is for, at the resource that is protected.
+//! - A master that restarts empty has forgotten its locks and fences: then two holders are possible.
+//!   Give masters persistence with `appendfsync always`, and `maxmemory-policy noeviction`.
+//! - Every client must have the same masters. Two lists that share too few of them exclude nothing.
+//! - Waiters of a lock are not served in order.
+//!
+//! # Layout
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `redlock`, `builder`, `fleet`, `settings` | the handle, how it is built, of what, what can be set |
+//! | `lock`, `using`, `keeper`, `signal` | a lock that is held; a routine under one; what extends it; how it learns of a loss |
+//! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
+//! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
+//! | `resources`, `token`, `fence`, `retry`, `outcome`, `error` | values |
+//! | `master` | the seam to a master, with the scripts, and fred behind it |
+//! | [`testing`] | in-memory masters (feature `testing`) |
+//!
+//! # Features
+//!
+//! | feature | what |
+//! | --- | --- |
+//! | `rustls` | TLS to the masters (`rediss://…`), by rustls with ring |
+//! | `testing` | in-memory masters for the tests of your own service |
+//!
+//! Neither is on by default. [`fred`] is part of the public surface; a feature of fred that is
+//! turned on elsewhere in the build (`enable-native-tls`, say) works here too.
+
+mod attempt;
+mod background;
+mod builder;
+mod claim;
+mod clock;
+mod core;
+mod error;
+mod extension;
+mod fence;
+mod fleet;
+mod keeper;
+mod lock;
+mod master;
+mod outcome;
+mod quorum;
+mod redlock;
+mod resources;
+mod retry;
+mod round;
+mod settings;
+mod signal;
+mod telemetry;
+mod token;
+mod using;
+
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use builder::{BuildError, Builder, MASTERS_MAX};
+pub use error::{
+    AcquireError, Attempts, ExtendError, InvalidTtl, ReleaseError, TTL_MAX, TTL_MIN, UsingError,
+};
+pub use fence::{Fence, Fencing};
+pub use fred;
+pub use lock::Lock;
+pub use outcome::{Answer, MasterError, Outcome, Outcomes};
+pub use redlock::Redlock;
+pub use resources::{InvalidResources, NAME_BYTES_MAX, RESOURCES_MAX, Resources};
+pub use retry::{Retry, RetryCount};
+pub use settings::{AbortMode, Settings};
+pub use signal::{LostReason, Signal};
+pub use token::Token;

@@ -1,0 +1,188 @@
+//! A lock that is held.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{Instrument, debug_span};
+
+use crate::{
+    claim::Claim,
+    error::{ExtendError, ReleaseError},
+    extension,
+    fence::Fence,
+    outcome::Outcomes,
+    quorum::Verdict,
+    resources::Resources,
+    settings::whole_ttl,
+    telemetry::{self, TARGET},
+    token::Token,
+};
+
+/// A lock that is held, until its validity ends.
+///
+/// Dropping it releases it in the background, on the runtime on which its
+/// [`Redlock`](crate::Redlock) was built; [`release`](Self::release) waits for that and tells how it
+/// went. Nothing extends it by itself: see [`using`](crate::Redlock::using) for that.
+#[derive(Debug)]
+#[must_use = "a lock that is dropped is released"]
+pub struct Lock {
+    claim: Claim,
+    /// That of the acquisition.
+    ttl: Duration,
+    valid_until: Instant,
+    outcomes: Outcomes,
+}
+
+impl Lock {
+    pub(crate) fn held(
+        claim: Claim,
+        ttl: Duration,
+        valid_until: Instant,
+        outcomes: Outcomes,
+    ) -> Self {
+        let lock = Self {
+            claim,
+            ttl,
+            valid_until,
+            outcomes,
+        };
+        telemetry::acquired(
+            lock.resources(),
+            lock.token(),
+            lock.fence().get(),
+            lock.remaining(),
+        );
+        lock
+    }
+
+    /// What is locked.
+    #[must_use]
+    pub fn resources(&self) -> &Resources {
+        &self.claim.terms().resources
+    }
+
+    /// The random value of the keys.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        self.claim.terms().token
+    }
+
+    /// The number to hand to what the lock protects; [`Fence::NONE`] without fencing.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.claim.terms().fence().map_or(Fence::NONE, Fence::new)
+    }
+
+    /// How much validity is left, by this process's clock: ttl − elapsed − drift, where elapsed
+    /// counts from just before the first byte was sent, and drift is ttl × drift factor + 2 ms.
+    /// Zero once it is over.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.valid_until.saturating_duration_since(Instant::now())
+    }
+
+    /// Is validity left? Compares the clock at every call.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// What every master had answered when the acquisition, or the last round of the last
+    /// extension, was decided. Masters that answered later stand there as
+    /// [`Answer::Pending`](crate::Answer::Pending).
+    #[must_use]
+    pub fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
+    }
+
+    /// Extends the validity to `ttl` from now. A shorter ttl than what is left changes nothing.
+    ///
+    /// Where a master lost its key (it restarted empty, say) and a quorum still has it, it is put
+    /// back. A round without a quorum is tried again while validity lasts.
+    ///
+    /// # Errors
+    /// - [`ExtendError::Expired`] if the validity has ended, before the call (then nothing is sent)
+    ///   or while too few masters answered;
+    /// - [`ExtendError::Lost`] if so many masters have no key of ours that no quorum can hold it:
+    ///   the lock is not valid any more;
+    /// - [`ExtendError::InvalidTtl`] if the ttl is not from 1 ms to 100 years: nothing changes.
+    ///
+    /// # Cancel safety
+    /// The lock stays valid for what it was. Masters may have extended their keys all the same.
+    pub async fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
+        self.extend_with(whole_ttl(ttl)?, false).await
+    }
+
+    /// Extends by the ttl of the acquisition, which must be the only one this lock ever gets.
+    pub(crate) async fn renew(&mut self) -> Result<(), ExtendError> {
+        self.extend_with(self.ttl, true).await
+    }
+
+    async fn extend_with(&mut self, ttl: Duration, uniform: bool) -> Result<(), ExtendError> {
+        let terms = self.claim.terms();
+        let span = debug_span!(target: TARGET, "extend", resources = %terms.resources, token = %terms.token, ttl_ms = crate::core::whole_ms(ttl));
+        let extension =
+            extension::extend(terms, self.valid_until, ttl, uniform, &mut self.outcomes);
+        match extension.instrument(span).await {
+            Ok(valid_until) => {
+                self.valid_until = valid_until;
+                telemetry::extended(self.resources(), self.token(), self.remaining());
+                Ok(())
+            }
+            Err(error) => {
+                if matches!(error, ExtendError::Lost { .. }) {
+                    self.valid_until = Instant::now();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Releases the lock on every master, and returns once a quorum has, which makes it free for
+    /// others. The rest is followed up in the background.
+    ///
+    /// # Errors
+    /// - [`ReleaseError::Expired`] if the validity had ended;
+    /// - [`ReleaseError::Lost`] if too many masters had no key of ours;
+    /// - [`ReleaseError::NoQuorum`] if too few masters answered; they are asked again in the
+    ///   background until they answer or the ttl is over.
+    ///
+    /// A successor's key is never touched.
+    ///
+    /// # Cancel safety
+    /// The release goes on in the background.
+    pub async fn release(mut self) -> Result<Outcomes, ReleaseError> {
+        let resources = self.resources().clone();
+        let span = debug_span!(target: TARGET, "release", %resources, token = %self.token());
+        let had_expired = !self.is_valid();
+        let mut release = self.claim.release();
+        let verdict = release.round().verdict().instrument(span).await;
+        let outcomes = release.round().outcomes().clone();
+        drop(release);
+        telemetry::released(&resources, self.token(), &outcomes);
+        match verdict {
+            _ if had_expired => Err(ReleaseError::Expired {
+                resources,
+                outcomes,
+            }),
+            Verdict::Won => Ok(outcomes),
+            Verdict::Unreachable => Err(ReleaseError::NoQuorum {
+                resources,
+                outcomes,
+            }),
+            _ => Err(ReleaseError::Lost {
+                resources,
+                outcomes,
+            }),
+        }
+    }
+
+    /// Leaves the lock to its ttl: nobody can have it before that is over.
+    pub fn forget(self) {
+        self.claim.forget();
+    }
+
+    pub(crate) fn valid_until(&self) -> Instant {
+        self.valid_until
+    }
+}

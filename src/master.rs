@@ -1,0 +1,76 @@
+//! The seam: what the protocol asks of a master, whatever stands behind it.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use crate::{
+    outcome::{Answer, MasterError},
+    resources::Resources,
+    token::Token,
+};
+
+pub(crate) mod connection;
+pub(crate) mod fred;
+pub(crate) mod identity;
+mod native;
+mod scripts;
+mod watchdog;
+
+/// A call under way. It ends by itself within its timeout, and is polled to that end: dropping it
+/// would not take the command back.
+pub(crate) type Call = Pin<Box<dyn Future<Output = Result<Answer, MasterError>> + Send>>;
+
+/// One master.
+///
+/// Calls to one master reach it in the order of their first polls, as long as its connection
+/// lasts; after a reconnection an earlier one may arrive late.
+pub(crate) trait Master: Send + Sync + fmt::Debug {
+    /// Host and port, or the path of a socket; never credentials.
+    fn name(&self) -> &Arc<str>;
+
+    /// Sends the request at the first poll. The answer comes within `timeout`.
+    fn call(&self, request: &Request, timeout: Duration) -> Call;
+
+    /// Lets go of the connection. Ends within a second.
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// What can be asked of a master.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) operation: Operation,
+    pub(crate) resources: Resources,
+    pub(crate) token: Token,
+    /// `None` without fencing.
+    pub(crate) fence: Option<FenceWrite>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Operation {
+    /// Set every lock key to the token if none has another value, and raise every fence key.
+    Acquire { ttl_ms: u64 },
+    /// Set the ttl where the value of every lock key is the token; never a shorter one.
+    Extend {
+        ttl_ms: u64,
+        missing: Missing,
+        /// No other ttl was ever sent for this token: then a late one cannot shorten.
+        uniform: bool,
+    },
+    /// Delete where the value is the token, and raise every fence key to `fence` (the tombstone).
+    Release,
+}
+
+/// What an extension does where a lock key is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Say so, and write nothing.
+    Report,
+    /// Put it back, unless somebody with a larger fence has been there.
+    PutBack,
+}
+
+/// The fence that goes with a write, and how long the master has to remember it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FenceWrite {
+    pub(crate) fence: u64,
+    pub(crate) lives_ms: u64,
+}

@@ -1,0 +1,95 @@
+//! The three scripts, and how they are called.
+
+use std::sync::OnceLock;
+
+use fred::{bytes_utils::Str, types::Value};
+
+use super::{Missing, Operation, Request};
+
+/// Which script does an operation.
+pub(super) const SOURCES: [&str; 3] = [
+    include_str!("acquire.lua"),
+    include_str!("extend.lua"),
+    include_str!("release.lua"),
+];
+
+/// The hashes by which one master knows the scripts, as it told them itself. Where it did not
+/// (its user may lack the permission), scripts are sent whole.
+#[derive(Debug, Default)]
+pub(super) struct Hashes([OnceLock<Str>; 3]);
+
+/// A script call without the script: its arguments, from the number of keys on.
+pub(super) struct ScriptCall {
+    script: usize,
+    arguments: Vec<Value>,
+}
+
+impl Hashes {
+    pub(super) fn learn(&self, script: usize, hash: String) {
+        // A later answer is the same: the hash is the script's.
+        self.0[script].get_or_init(|| hash.into());
+    }
+
+    pub(super) fn is_complete(&self) -> bool {
+        self.0.iter().all(|hash| hash.get().is_some())
+    }
+}
+
+impl ScriptCall {
+    pub(super) fn new(request: &Request) -> Self {
+        let resources = &request.resources;
+        let fence = request.fence;
+        let keys = resources.len() * if fence.is_some() { 2 } else { 1 };
+        let mut arguments = Vec::with_capacity(keys + 6);
+        arguments.push(number(keys as u64));
+        arguments.extend(resources.iter().map(text));
+        if fence.is_some() {
+            arguments.extend(resources.fence_keys().map(text));
+        }
+        arguments.push(request.token.reveal().into());
+        let script = match request.operation {
+            Operation::Acquire { ttl_ms } => {
+                arguments.push(number(ttl_ms));
+                0
+            }
+            Operation::Extend {
+                ttl_ms, missing, ..
+            } => {
+                arguments.push(number(ttl_ms));
+                arguments.push(number(u64::from(missing == Missing::PutBack)));
+                1
+            }
+            Operation::Release => 2,
+        };
+        if let Some(write) = fence {
+            arguments.push(number(write.fence));
+            arguments.push(number(write.lives_ms));
+        }
+        Self { script, arguments }
+    }
+
+    /// The call by hash, where the master's is known.
+    pub(super) fn by_hash(&self, hashes: &Hashes) -> Option<Vec<Value>> {
+        let hash = hashes.0[self.script].get()?;
+        Some(self.with_first(Value::String(hash.clone())))
+    }
+
+    /// The call with the whole script, which the master remembers from then on.
+    pub(super) fn whole(&self) -> Vec<Value> {
+        self.with_first(Value::from_static_str(SOURCES[self.script]))
+    }
+
+    fn with_first(&self, first: Value) -> Vec<Value> {
+        std::iter::once(first)
+            .chain(self.arguments.iter().cloned())
+            .collect()
+    }
+}
+
+fn text(text: &str) -> Value {
+    Value::String(text.into())
+}
+
+fn number(number: u64) -> Value {
+    Value::String(number.to_string().into())
+}

@@ -1,0 +1,293 @@
+//! The handle: acquire, use, shut down.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+use tracing::{Instrument, debug_span};
+
+use crate::{
+    attempt::{Cause, Failed, attempt},
+    builder::{BuildError, Builder},
+    core::{Core, whole_ms},
+    error::{AcquireError, Attempts, UsingError},
+    lock::Lock,
+    outcome::Outcomes,
+    quorum,
+    resources::Resources,
+    settings::{Settings, whole_ttl},
+    signal::Signal,
+    telemetry::TARGET,
+    using,
+};
+
+/// Locks over N independent masters. Cheap to clone; clones share the connections.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use fredlock::Redlock;
+/// use std::time::Duration;
+///
+/// let masters = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+/// let redlock = Redlock::connect(masters).await?;
+/// let lock = redlock.acquire(["invoice:4821"], Duration::from_secs(5)).await?;
+/// // … the work …
+/// lock.release().await?;
+/// # Ok(()) }
+/// ```
+///
+/// When the last clone and the last lock are gone, the connections are closed in the background.
+#[derive(Debug, Clone)]
+pub struct Redlock {
+    core: Arc<Core>,
+    settings: Arc<Settings>,
+}
+
+impl Redlock {
+    /// Connects to masters by their URLs, with every setting at its default. See
+    /// [`Builder::url`] for their form and [`Builder::connect`] for what is waited for.
+    ///
+    /// # Errors
+    /// See [`Builder::connect`].
+    pub async fn connect<I>(urls: I) -> Result<Self, BuildError>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        Self::builder().urls(urls).connect().await
+    }
+
+    /// Starts with no master and every setting at its default.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn new(core: Arc<Core>, settings: Settings) -> Self {
+        Self {
+            core,
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// A handle on the same masters with other settings.
+    #[must_use]
+    pub fn with(&self, change: impl FnOnce(Settings) -> Settings) -> Self {
+        let settings = change(Settings::clone(&self.settings));
+        Self {
+            core: Arc::clone(&self.core),
+            settings: Arc::new(settings),
+        }
+    }
+
+    /// Acquires all of the resources, or none, trying again as the settings say
+    /// ([`Settings::retry`], [`Settings::wait_limit`]).
+    ///
+    /// `ttl` is how long masters keep the lock unless it is extended: from 1 ms to 100 years, in
+    /// whole milliseconds. The validity is shorter (see [`Lock::remaining`]), and nothing is left of
+    /// it for a ttl below about 3 ms.
+    ///
+    /// # Errors
+    /// - [`AcquireError::Busy`] if somebody else held it to the last attempt;
+    /// - [`AcquireError::NoQuorum`] if too few masters answered to the last attempt;
+    /// - [`AcquireError::Expired`] if masters were too slow for the ttl;
+    /// - [`AcquireError::Timeout`] if the wait limit ran out;
+    /// - [`AcquireError::InvalidResources`], [`AcquireError::InvalidTtl`] before anything is sent;
+    /// - [`AcquireError::FenceExhausted`], [`AcquireError::ShutDown`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future takes back whatever was written, in the background.
+    pub async fn acquire<I>(&self, resources: I, ttl: Duration) -> Result<Lock, AcquireError>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        let resources = Resources::parse(resources)?;
+        let ttl = whole_ttl(ttl)?;
+        let span = debug_span!(target: TARGET, "acquire", %resources, ttl_ms = whole_ms(ttl));
+        self.acquire_parsed(resources, ttl).instrument(span).await
+    }
+
+    /// Makes one attempt, whatever the retry policies; the wait limit holds.
+    ///
+    /// # Errors
+    /// As for [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// As for [`acquire`](Self::acquire).
+    pub async fn try_acquire<I>(&self, resources: I, ttl: Duration) -> Result<Lock, AcquireError>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.with(|settings| settings.retry(crate::Retry::none()))
+            .acquire(resources, ttl)
+            .await
+    }
+
+    /// Acquires the resources, runs the routine, extends in the background as long as it runs, and
+    /// releases.
+    ///
+    /// The routine gets a [`Signal`] that fires no later than the end of validity. It may borrow,
+    /// and return anything. It is called once, after the lock was acquired, on the calling task.
+    ///
+    /// ```no_run
+    /// # async fn load(_: &str) -> Result<u32, Box<dyn std::error::Error>> { Ok(1) }
+    /// # async fn post(_: u32, _: fredlock::Fence) -> Result<(), Box<dyn std::error::Error>> { Ok(()) }
+    /// # async fn example(redlock: fredlock::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// redlock
+    ///     .using(["invoice:4821"], Duration::from_secs(5), async |signal| {
+    ///         let invoice = load("4821").await?;
+    ///         signal.check()?; // an error once it is no longer ours
+    ///         post(invoice, signal.fence()).await // the ledger refuses an older fence
+    ///     })
+    ///     .await?
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// - [`UsingError::Acquire`] if the lock was not acquired: the routine never ran;
+    /// - [`UsingError::Lost`] if exclusivity ended before the routine did; with its output.
+    ///
+    /// The routine's own error is its output: `Ok(Err(…))`. A release that failed at the end is
+    /// logged, and never takes the place of the output.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the routine, and releases the lock in the background.
+    ///
+    /// # Panics
+    /// Passes on a panic of the routine; the lock is released in the background.
+    pub async fn using<I, F, Fut>(
+        &self,
+        resources: I,
+        ttl: Duration,
+        routine: F,
+    ) -> Result<Fut::Output, UsingError<Fut::Output>>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+        F: FnOnce(Signal) -> Fut,
+        Fut: Future,
+    {
+        let ttl = whole_ttl(ttl).map_err(AcquireError::from)?;
+        let lock = self.acquire(resources, ttl).await?;
+        using::run(&self.core, &self.settings, lock, ttl, routine).await
+    }
+
+    /// Ends the use of the masters: no new lock is given, the signal of every running
+    /// [`using`](Self::using) fires, roll-backs and releases are waited for, and the connections
+    /// are closed; all within `deadline`. Locks that the caller holds still are left to their ttl.
+    ///
+    /// Returns whether everything had ended in time.
+    ///
+    /// # Cancel safety
+    /// What was begun goes on; the connections may stay open. Call it again to wait again.
+    pub async fn shutdown(&self, deadline: Duration) -> bool {
+        self.core.shutdown.cancel();
+        let ended = tokio::time::timeout(deadline, self.core.background.idle())
+            .await
+            .is_ok();
+        futures::future::join_all(self.core.masters.iter().map(|master| master.close())).await;
+        ended
+    }
+
+    /// How many tasks of its own are running: keepers, roll-backs, calls that were decided before
+    /// they were answered. None once all calls have ended and all masters have answered.
+    #[must_use]
+    pub fn background_tasks(&self) -> usize {
+        self.core.background.running()
+    }
+
+    async fn acquire_parsed(
+        &self,
+        resources: Resources,
+        ttl: Duration,
+    ) -> Result<Lock, AcquireError> {
+        let begun = Instant::now();
+        // A limit beyond what the clock can tell is none.
+        let deadline = self
+            .settings
+            .wait_limit
+            .and_then(|limit| begun.checked_add(limit));
+        let command_timeout = self.settings.command_timeout_for(ttl);
+        let (mut busy, mut no_quorum) = (
+            self.settings.busy.delays(),
+            self.settings.no_quorum.delays(),
+        );
+        let mut count = 0;
+        loop {
+            if self.core.shutdown.is_cancelled() {
+                return Err(AcquireError::ShutDown);
+            }
+            count += 1;
+            let number = debug_span!(target: TARGET, "attempt", count);
+            let attempt = attempt(&self.core, &resources, ttl, command_timeout, deadline);
+            let failed = match attempt.instrument(number).await {
+                Ok(lock) => return Ok(lock),
+                Err(failed) => failed,
+            };
+            let delay = match failed.cause {
+                Cause::Busy => busy.next(),
+                Cause::NoQuorum | Cause::Expired => no_quorum.next(),
+                Cause::FenceExhausted => None,
+            };
+            let pause = delay.map(|delay| self.no_longer_than_held(delay, &failed.outcomes));
+            let waited = begun.elapsed();
+            let error = failed.into_error(resources.clone(), count, waited);
+            let Some(pause) = pause else {
+                return Err(error);
+            };
+            let Some(deadline) = deadline else {
+                self.pause_until(Instant::now() + pause).await;
+                continue;
+            };
+            // The last attempt begins early enough to be answered within the limit.
+            let last_chance = deadline.checked_sub(command_timeout).unwrap_or(begun);
+            let now = Instant::now();
+            if now >= last_chance {
+                return Err(error.timeout(waited));
+            }
+            self.pause_until(last_chance.min(now + pause)).await;
+        }
+    }
+
+    /// The pause, or less where the busy masters will be free sooner.
+    fn no_longer_than_held(&self, delay: Duration, outcomes: &Outcomes) -> Duration {
+        // Masters round the time left down: a millisecond later it is gone.
+        let free = quorum::time_until_free(self.core.quorum, outcomes.answers());
+        free.map_or(delay, |left| delay.min(left + Duration::from_millis(1)))
+    }
+
+    async fn pause_until(&self, end: Instant) {
+        tokio::select! {
+            () = tokio::time::sleep_until(end) => {}
+            () = self.core.shutdown.cancelled() => {}
+        }
+    }
+}
+
+impl Failed {
+    fn into_error(self, resources: Resources, count: u64, waited: Duration) -> AcquireError {
+        let attempts = Box::new(Attempts {
+            resources,
+            count,
+            waited,
+            outcomes: self.outcomes,
+        });
+        match self.cause {
+            Cause::Busy => AcquireError::Busy(attempts),
+            Cause::NoQuorum => AcquireError::NoQuorum(attempts),
+            Cause::Expired => AcquireError::Expired(attempts),
+            Cause::FenceExhausted => AcquireError::FenceExhausted(attempts),
+        }
+    }
+}
+
+impl AcquireError {
+    fn timeout(self, waited: Duration) -> Self {
+        Self::Timeout {
+            waited,
+            last: Box::new(self),
+        }
+    }
+}

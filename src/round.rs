@@ -1,0 +1,137 @@
+//! One fan-out to the masters: the only async quorum code.
+
+use std::{
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::{
+    background::Background,
+    master::{Call, Master, Request},
+    outcome::{Answer, Outcomes},
+    quorum::{Quorum, Tally, Verdict},
+};
+
+/// The calls of one request to many masters.
+///
+/// Dropping it hands the calls that are still under way to a background task, which drives them to
+/// their end: a command cannot be taken back, so its answer is always waited for somewhere.
+pub(crate) struct Round {
+    calls: Vec<Option<Call>>,
+    outcomes: Outcomes,
+    tally: Tally,
+    started: Instant,
+    sent: bool,
+    background: Background,
+}
+
+impl Round {
+    /// Prepares the calls. They are sent, all of them, at the first poll.
+    pub(crate) fn new<'a>(
+        masters: impl Iterator<Item = &'a Arc<dyn Master>> + Clone,
+        quorum: Quorum,
+        request: &Request,
+        timeout: Duration,
+        background: &Background,
+    ) -> Self {
+        Self {
+            outcomes: Outcomes::pending(masters.clone().map(|m| Arc::clone(m.name()))),
+            calls: masters.map(|m| Some(m.call(request, timeout))).collect(),
+            tally: Tally::new(quorum),
+            started: Instant::now(),
+            sent: false,
+            background: background.clone(),
+        }
+    }
+
+    /// Waits until the round is decided; never for a master that cannot change the verdict.
+    ///
+    /// # Cancel safety
+    /// Loses nothing: the calls go on.
+    pub(crate) async fn verdict(&mut self) -> Verdict {
+        loop {
+            match self.tally.verdict() {
+                Verdict::Pending => self.next().await,
+                decided => return decided,
+            }
+        }
+    }
+
+    /// Waits for the answer of every master.
+    pub(crate) async fn all(&mut self) -> &Outcomes {
+        while self.is_open() {
+            self.next().await;
+        }
+        &self.outcomes
+    }
+
+    /// Waits for at least one more answer.
+    pub(crate) async fn next(&mut self) {
+        poll_fn(|cx| self.poll_next(cx)).await;
+    }
+
+    /// Sends every call now, from where no await is wanted. Needs a runtime.
+    pub(crate) fn send(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        // Whatever answered already is in `outcomes`; the rest is polled again by whoever waits.
+        let _answered = self.poll_next(&mut cx);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.calls.iter().any(Option::is_some)
+    }
+
+    pub(crate) fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
+    }
+
+    pub(crate) fn into_outcomes(mut self) -> Outcomes {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// Just before the first byte was sent: the window counts from here.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Polls every open call, so that all are sent before any answer is acted on: a roll-back
+    /// that follows must not overtake a call of its own round.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.sent = true;
+        let (mut answered, mut open) = (false, false);
+        for (index, slot) in self.calls.iter_mut().enumerate() {
+            let Some(call) = slot else { continue };
+            match call.as_mut().poll(cx) {
+                Poll::Pending => open = true,
+                Poll::Ready(result) => {
+                    *slot = None;
+                    let answer = result.unwrap_or_else(Answer::Failed);
+                    self.tally.count(&answer);
+                    self.outcomes.record(index, answer, self.started.elapsed());
+                    answered = true;
+                }
+            }
+        }
+        if answered || !open {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        let open: Vec<Call> = self.calls.drain(..).flatten().collect();
+        // What was never sent must not be sent by a clean-up.
+        if self.sent && !open.is_empty() {
+            self.background.spawn(async move {
+                futures::future::join_all(open).await;
+            });
+        }
+    }
+}

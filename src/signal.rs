@@ -1,0 +1,283 @@
+//! How a routine learns that exclusivity is over.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use thiserror::Error;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::{fence::Fence, outcome::Outcomes};
+
+/// How long before the end of validity the signal fires: timers are late by up to a millisecond,
+/// and the notice must not be.
+const MARGIN: Duration = Duration::from_millis(2);
+
+/// Tells the routine of [`using`](crate::Redlock::using) whether the lock is still its own.
+///
+/// It fires no later than the end of validity, measured on this process's clock, whatever the
+/// network does. Every look at it compares the clock, so it is right even after the runtime was
+/// blocked and no timer could run. Once fired it stays so.
+///
+/// Cheap to clone, and to hand to other tasks. After `using` has returned, every clone has fired.
+#[derive(Debug, Clone)]
+pub struct Signal(Arc<Lease>);
+
+/// How exclusivity ended.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The validity ended before a quorum of masters extended it.
+    #[error("the validity ended before a quorum extended it: {outcomes}")]
+    #[non_exhaustive]
+    Expired {
+        /// What every master answered last.
+        outcomes: Outcomes,
+    },
+    /// So many masters said that it is not ours any more that no quorum can hold it.
+    #[error("too many masters have no key of ours: {outcomes}")]
+    #[non_exhaustive]
+    Gone {
+        /// What every master answered.
+        outcomes: Outcomes,
+    },
+    /// It was held as long as [`Settings::hold_limit`](crate::Settings::hold_limit) allows.
+    #[error("the hold limit is reached")]
+    HoldLimit,
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called.
+    #[error("shutting down")]
+    ShutDown,
+    /// The routine has ended, and the lock with it. Only clones that outlive it see this.
+    #[error("the routine has ended")]
+    Ended,
+}
+
+impl Signal {
+    pub(crate) fn new(lease: Arc<Lease>) -> Self {
+        Self(lease)
+    }
+
+    /// Is exclusivity over?
+    #[must_use]
+    pub fn is_aborted(&self) -> bool {
+        self.error().is_some()
+    }
+
+    /// Waits until exclusivity is over, and says how it ended.
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    pub async fn aborted(&self) -> LostReason {
+        loop {
+            let ends = match self.0.look() {
+                Ok(ends) => ends,
+                Err(reason) => return reason,
+            };
+            // An extension moves the end while this sleeps: then it looks again.
+            tokio::select! {
+                () = self.0.fired.cancelled() => {}
+                () = sleep_until(ends) => {}
+            }
+        }
+    }
+
+    /// Goes on only while the lock is ours.
+    ///
+    /// # Errors
+    /// How exclusivity ended, once it has.
+    pub fn check(&self) -> Result<(), LostReason> {
+        self.0.look().map(drop)
+    }
+
+    /// How exclusivity ended; `None` while it lasts.
+    #[must_use]
+    pub fn error(&self) -> Option<LostReason> {
+        self.0.look().err()
+    }
+
+    /// How much validity is left unless it is extended; zero once the signal has fired.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let ends = self.0.look().ok();
+        ends.map_or(Duration::ZERO, |ends| {
+            ends.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// The number to hand to what the lock protects; [`Fence::NONE`] without fencing.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.0.fence
+    }
+
+    /// A token that is cancelled when the signal fires, for code that takes one. Cancelling it
+    /// has no effect on the lock.
+    #[must_use]
+    pub fn token(&self) -> CancellationToken {
+        self.0.fired.child_token()
+    }
+}
+
+/// What the keeper and the signals share.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    fence: Fence,
+    state: Mutex<State>,
+    fired: CancellationToken,
+}
+
+#[derive(Debug)]
+struct State {
+    ends: Instant,
+    /// What the masters answered last, for the reason.
+    outcomes: Outcomes,
+    lost: Option<LostReason>,
+}
+
+impl Lease {
+    pub(crate) fn new(fence: Fence, valid_until: Instant, outcomes: Outcomes) -> Self {
+        let state = State {
+            ends: valid_until - MARGIN,
+            outcomes,
+            lost: None,
+        };
+        Self {
+            fence,
+            state: Mutex::new(state),
+            fired: CancellationToken::new(),
+        }
+    }
+
+    /// The end as it stands, or how it ended.
+    pub(crate) fn look(&self) -> Result<Instant, LostReason> {
+        self.look_into(&mut self.state())
+    }
+
+    /// Moves the end, unless it has passed.
+    pub(crate) fn extend(
+        &self,
+        valid_until: Instant,
+        outcomes: Outcomes,
+    ) -> Result<(), LostReason> {
+        let mut state = self.state();
+        self.look_into(&mut state)?;
+        state.ends = valid_until - MARGIN;
+        state.outcomes = outcomes;
+        Ok(())
+    }
+
+    /// Ends it, unless it has ended; gives the reason that counts.
+    pub(crate) fn lose(&self, reason: LostReason) -> LostReason {
+        let mut state = self.state();
+        match self.look_into(&mut state) {
+            Err(earlier) => earlier,
+            Ok(_) => self.end(&mut state, reason),
+        }
+    }
+
+    /// What the masters answered in a round that did not extend it.
+    pub(crate) fn note(&self, outcomes: Outcomes) {
+        self.state().outcomes = outcomes;
+    }
+
+    /// Is over, by whatever reason.
+    pub(crate) async fn over(&self) {
+        self.fired.cancelled().await;
+    }
+
+    /// Compares the clock, under the lock: no extension can come after a look that has seen the
+    /// end.
+    fn look_into(&self, state: &mut State) -> Result<Instant, LostReason> {
+        match &state.lost {
+            Some(reason) => Err(reason.clone()),
+            None if Instant::now() < state.ends => Ok(state.ends),
+            None => {
+                let outcomes = state.outcomes.clone();
+                Err(self.end(state, LostReason::Expired { outcomes }))
+            }
+        }
+    }
+
+    fn end(&self, state: &mut State, reason: LostReason) -> LostReason {
+        state.lost = Some(reason.clone());
+        self.fired.cancel();
+        reason
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn lease(ms: u64) -> Lease {
+        Lease::new(
+            Fence::new(1),
+            Instant::now() + Duration::from_millis(ms),
+            Outcomes::default(),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_after_the_end_says_lost_though_no_timer_ran() {
+        let lease = lease(100);
+        assert!(lease.look().is_ok());
+        advance(Duration::from_millis(100)).await;
+        assert!(matches!(lease.look(), Err(LostReason::Expired { .. })));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_extension_after_the_end_revives_nothing() {
+        let lease = lease(100);
+        advance(Duration::from_millis(99)).await;
+        let later = Instant::now() + Duration::from_secs(1);
+        assert!(lease.extend(later, Outcomes::default()).is_err());
+        assert!(lease.look().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_signal_fires_before_the_validity_ends_and_follows_extensions() {
+        let started = Instant::now();
+        let lease = Arc::new(lease(100));
+        let signal = Signal::new(Arc::clone(&lease));
+        let waiter = tokio::spawn(async move { signal.aborted().await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let end = started + Duration::from_millis(200);
+        lease.extend(end, Outcomes::default()).unwrap();
+        waiter.await.unwrap();
+        let took = started.elapsed();
+        assert!(
+            took > Duration::from_millis(190) && took < Duration::from_millis(200),
+            "{took:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_reason_stays() {
+        let lease = lease(100);
+        let token = Signal::new(Arc::new(lease)).0;
+        token.lose(LostReason::HoldLimit);
+        assert!(matches!(
+            token.lose(LostReason::Ended),
+            LostReason::HoldLimit
+        ));
+        assert!(matches!(token.look(), Err(LostReason::HoldLimit)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cancelling_a_token_of_the_user_fires_nothing() {
+        let signal = Signal::new(Arc::new(lease(100)));
+        signal.token().cancel();
+        assert!(!signal.is_aborted());
+        let token = signal.token();
+        signal.0.lose(LostReason::HoldLimit);
+        assert!(token.is_cancelled());
+    }
+}

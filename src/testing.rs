@@ -1,0 +1,24 @@
+//! In-memory masters, for the tests of services that use fredlock.
+//!
+//! They keep to the semantics of real masters, open no socket, and live on tokio's clock, so that
+//! tests on paused time see locks expire at once:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use fredlock::{Redlock, testing::MemoryMasters};
+//! use std::time::Duration;
+//!
+//! let masters = MemoryMasters::new(5);
+//! let redlock = Redlock::builder().memory(&masters).connect().await?;
+//! let lock = redlock.acquire(["job"], Duration::from_secs(1)).await?;
+//! masters.stop(0);
+//! masters.stop(1); // two of five may fail
+//! lock.release().await?;
+//! # Ok(()) }
+//! ```
+
+mod memory;
+mod store;
+
+pub use memory::MemoryMasters;

@@ -1,0 +1,76 @@
+//! Running a routine under a lock.
+
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    core::Core,
+    error::UsingError,
+    keeper::Keeper,
+    lock::Lock,
+    settings::{AbortMode, Settings},
+    signal::{Lease, LostReason, Signal},
+};
+
+/// Runs the routine while a keeper extends the lock, and waits for the release.
+///
+/// # Cancel safety
+/// Dropping the future, or a panic of the routine, drops `stop`; the keeper then releases.
+pub(crate) async fn run<F, Fut>(
+    core: &Arc<Core>,
+    settings: &Settings,
+    lock: Lock,
+    ttl: Duration,
+    routine: F,
+) -> Result<Fut::Output, UsingError<Fut::Output>>
+where
+    F: FnOnce(Signal) -> Fut,
+    Fut: Future,
+{
+    let lease = Arc::new(Lease::new(
+        lock.fence(),
+        lock.valid_until(),
+        lock.outcomes().clone(),
+    ));
+    let stop = CancellationToken::new();
+    let stop_on_drop = stop.clone().drop_guard();
+    let keeper = Keeper::new(
+        lock,
+        Arc::clone(&lease),
+        stop,
+        core.shutdown.clone(),
+        settings,
+        ttl,
+    );
+    let (started_tx, started) = oneshot::channel();
+    let (released_tx, released) = oneshot::channel();
+    core.background.spawn(keeper.run(started_tx, released_tx));
+    // A task that was only just spawned may wait in a place of this thread from which no other
+    // takes it; the routine may block this thread. So it has to have started. (The
+    // keeper drops its end of either channel; nothing is ever sent.)
+    drop(started.await);
+
+    let signal = Signal::new(Arc::clone(&lease));
+    let output = match settings.abort_mode {
+        AbortMode::Cooperative => Some(routine(signal).await),
+        AbortMode::DropRoutine => {
+            let aborted = signal.clone();
+            let routine = pin!(routine(signal));
+            tokio::select! {
+                biased;
+                output = routine => Some(output),
+                _ = aborted.aborted() => None,
+            }
+        }
+    };
+    // Compares the clock: was it ours to the very end?
+    let reason = lease.lose(LostReason::Ended);
+    drop(stop_on_drop);
+    drop(released.await);
+    match (output, reason) {
+        (Some(output), LostReason::Ended) => Ok(output),
+        (output, reason) => Err(UsingError::Lost { output, reason }),
+    }
+}
