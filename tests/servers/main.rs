@@ -1,0 +1,3 @@
+//! Tests against real servers: each is named for what must hold.
+
+mod support;
