@@ -10,6 +10,7 @@ use crate::{
     background::Background,
     clock::wall_clock,
     core::{Core, WallClock},
+    entropy::Entropy,
     fence::{FenceMemory, Fencing},
     fleet::{self, Fleet, Source},
     quorum::Quorum,
@@ -33,6 +34,7 @@ pub struct Builder {
     allow_sentinel_managed: bool,
     connect_timeout: Duration,
     wall_clock: WallClock,
+    entropy: Entropy,
 }
 
 /// Why a [`Redlock`] could not be built.
@@ -97,6 +99,7 @@ impl Default for Builder {
             allow_sentinel_managed: false,
             connect_timeout: Duration::from_secs(2),
             wall_clock: Arc::new(wall_clock),
+            entropy: Entropy::default(),
         }
     }
 }
@@ -187,6 +190,14 @@ impl Builder {
         self
     }
 
+    /// Draws every random number, tokens and jitter, from a seed: for simulations that have to be
+    /// replayed. Tokens are no secret then.
+    #[cfg(feature = "testing")]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.entropy = Entropy::from_seed(seed);
+        self
+    }
+
     /// Connects to the masters.
     ///
     /// A master that is down is never waited for: this returns once every master has been looked
@@ -226,7 +237,8 @@ impl Builder {
             background: Background::new(),
             shutdown: CancellationToken::new(),
             fences: FenceMemory::default(),
-            client: rand::random(),
+            client: self.entropy.bits().to_le_bytes()[0],
+            entropy: self.entropy,
             wall_clock: self.wall_clock,
         };
         fleet::first_contact(contacts, quorum, self.connect_timeout).await?;

@@ -62,7 +62,7 @@ impl Claim {
         let terms = Terms {
             core: Arc::clone(core),
             resources: resources.clone(),
-            token: Token::fresh(),
+            token: Token::fresh(&core.entropy),
             command_timeout,
             fence: AtomicU64::new(fence.unwrap_or(0)),
             ttl_ms_max: AtomicU64::new(0),

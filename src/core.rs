@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     background::Background,
+    entropy::Entropy,
     fence::{self, FenceMemory, Fencing},
     master::{FenceWrite, Master, Request},
     outcome::Outcomes,
@@ -22,6 +23,7 @@ pub(crate) struct Core {
     pub(crate) background: Background,
     pub(crate) shutdown: CancellationToken,
     pub(crate) fences: FenceMemory,
+    pub(crate) entropy: Entropy,
     /// The low bits of every fence that is proposed here.
     pub(crate) client: u8,
     pub(crate) wall_clock: WallClock,

@@ -41,7 +41,6 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn open(sources: Vec<Source>, sentinels: bool) -> Result<Self, BuildError> {
         let mut configs = Vec::new();
-        #[cfg_attr(not(feature = "testing"), expect(unused_mut))]
         let mut masters: Vec<Arc<dyn Master>> = Vec::new();
         let mut names: Vec<Arc<str>> = Vec::new();
         for (index, source) in sources.into_iter().enumerate() {

@@ -78,6 +78,7 @@ mod builder;
 mod claim;
 mod clock;
 mod core;
+mod entropy;
 mod error;
 mod extension;
 mod fence;

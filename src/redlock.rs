@@ -210,10 +210,10 @@ impl Redlock {
             .wait_limit
             .and_then(|limit| begun.checked_add(limit));
         let command_timeout = self.settings.command_timeout_for(ttl);
-        let (mut busy, mut no_quorum) = (
-            self.settings.busy.delays(),
-            self.settings.no_quorum.delays(),
-        );
+        let Settings {
+            busy, no_quorum, ..
+        } = &*self.settings;
+        let (mut busy_pauses, mut no_quorum_pauses) = (busy.bases(), no_quorum.bases());
         let mut count = 0;
         loop {
             if self.core.shutdown.is_cancelled() {
@@ -226,9 +226,12 @@ impl Redlock {
                 Ok(lock) => return Ok(lock),
                 Err(failed) => failed,
             };
+            let fraction = self.core.entropy.fraction();
             let delay = match failed.cause {
-                Cause::Busy => busy.next(),
-                Cause::NoQuorum | Cause::Expired => no_quorum.next(),
+                Cause::Busy => busy_pauses.next().map(|base| busy.spread(base, fraction)),
+                Cause::NoQuorum | Cause::Expired => no_quorum_pauses
+                    .next()
+                    .map(|base| no_quorum.spread(base, fraction)),
                 Cause::FenceExhausted => None,
             };
             let pause = delay.map(|delay| self.no_longer_than_held(delay, &failed.outcomes));
@@ -260,6 +263,7 @@ impl Redlock {
 
     async fn pause_until(&self, end: Instant) {
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(end) => {}
             () = self.core.shutdown.cancelled() => {}
         }

@@ -2,7 +2,7 @@
 
 use std::{iter, time::Duration};
 
-use rand::Rng;
+use crate::entropy::Entropy;
 
 /// How often, and after which pauses, an acquisition is tried again.
 ///
@@ -84,24 +84,33 @@ impl Retry {
         }
     }
 
-    /// The pauses, one for each further attempt.
+    /// The pauses, one for each further attempt, with their jitter.
     pub fn delays(&self) -> impl Iterator<Item = Duration> + Send + use<> {
-        let Self {
-            count,
-            delay,
-            jitter,
-            delay_max,
-        } = *self;
-        let longest = delay_max.map_or(delay, |max| max.max(delay));
+        let (retry, entropy) = (*self, Entropy::default());
+        self.bases()
+            .map(move |base| retry.spread(base, entropy.fraction()))
+    }
+
+    /// The pauses before jitter.
+    pub(crate) fn bases(&self) -> impl Iterator<Item = Duration> + Send + use<> {
+        let delay = self.delay;
+        let longest = self.delay_max.map_or(delay, |max| max.max(delay));
         let bases = iter::successors(Some(delay), move |&last| {
             Some(longest.min(last.saturating_mul(2)))
         });
-        let jittered = bases.map(move |base| spread(base, jitter));
-        let count = match count {
+        bases.take(match self.count {
             RetryCount::Limited(count) => count as usize,
             RetryCount::Unlimited => usize::MAX,
-        };
-        jittered.take(count)
+        })
+    }
+
+    /// A pause with its jitter; `fraction` is at random, from 0 to 1.
+    pub(crate) fn spread(&self, base: Duration, fraction: f64) -> Duration {
+        // Below 1 by more than the rounding of the product: an endless jitter must not overflow.
+        let at_random = self.jitter.saturating_mul(2).mul_f64(fraction.min(0.999));
+        base.saturating_add(at_random)
+            .saturating_sub(self.jitter)
+            .max(DELAY_MIN)
     }
 }
 
@@ -119,15 +128,6 @@ impl Default for Retry {
 
 /// The shortest pause: a busy loop would load the masters and help nobody.
 const DELAY_MIN: Duration = Duration::from_millis(1);
-
-fn spread(base: Duration, jitter: Duration) -> Duration {
-    let at_random = jitter
-        .saturating_mul(2)
-        .mul_f64(rand::thread_rng().r#gen::<f64>().min(0.999));
-    base.saturating_add(at_random)
-        .saturating_sub(jitter)
-        .max(DELAY_MIN)
-}
 
 #[cfg(test)]
 mod tests {

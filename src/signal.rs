@@ -77,6 +77,7 @@ impl Signal {
             };
             // An extension moves the end while this sleeps: then it looks again.
             tokio::select! {
+                biased;
                 () = self.0.fired.cancelled() => {}
                 () = sleep_until(ends) => {}
             }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use uuid::{Builder, Uuid};
 
+use crate::entropy::Entropy;
+
 /// The random value under which one attempt writes its keys: a version 4 UUID, 122 random bits.
 ///
 /// Every attempt to acquire has a fresh token. A master deletes or extends a key only where its
@@ -15,9 +17,9 @@ use uuid::{Builder, Uuid};
 pub struct Token(Uuid);
 
 impl Token {
-    pub(crate) fn fresh() -> Self {
-        // By `rand`, which fred brings already, instead of by uuid's own generator.
-        Self(Builder::from_random_bytes(rand::random()).into_uuid())
+    /// By `rand`, which fred brings already, instead of by uuid's own generator.
+    pub(crate) fn fresh(entropy: &Entropy) -> Self {
+        Self(Builder::from_random_bytes(entropy.bits().to_be_bytes()).into_uuid())
     }
 
     /// The whole token, as it stands on the masters: 36 characters, lower case, hyphenated.
@@ -41,11 +43,11 @@ impl fmt::Display for Token {
 
 #[cfg(test)]
 mod tests {
-    use super::Token;
+    use super::*;
 
     #[test]
     fn no_format_shows_the_whole_token() {
-        let token = Token::fresh();
+        let token = Token::fresh(&Entropy::default());
         let whole = token.reveal();
         assert_eq!(whole.len(), 36);
         for shown in [format!("{token}"), format!("{token:?}")] {
@@ -55,7 +57,10 @@ mod tests {
     }
 
     #[test]
-    fn tokens_differ() {
-        assert_ne!(Token::fresh(), Token::fresh());
+    fn tokens_differ_unless_their_seeds_are_the_same() {
+        let entropy = Entropy::default();
+        assert_ne!(Token::fresh(&entropy), Token::fresh(&entropy));
+        let seeded = || Token::fresh(&Entropy::from_seed(7));
+        assert_eq!(seeded(), seeded());
     }
 }

@@ -110,6 +110,7 @@ impl Connection {
         let (client, closed) = (self.client.clone(), self.closed.clone());
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 // Whether it works shows in the connection's state.
                 result = client.force_reconnection() => drop(result),
                 () = closed.cancelled() => {}
@@ -141,6 +142,7 @@ impl Connection {
                 }
             };
             tokio::select! {
+                biased;
                 () = self.closed.cancelled() => return,
                 connected = connections.recv() => if connected.is_ok() {
                     self.watchdog.answered();

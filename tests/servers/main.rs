@@ -1,5 +1,7 @@
 //! Tests against real servers: each is named for what must hold.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod conformance;
 mod native;
 mod support;

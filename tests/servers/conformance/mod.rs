@@ -8,10 +8,10 @@ mod rig;
 macro_rules! conform {
     ($($contract:ident),+ $(,)?) => {
         mod in_memory {
-            $(#[tokio::test] async fn $contract() { super::contract::$contract(super::rig::Rig::memory(true).await).await; })+
+            $(#[tokio::test] async fn $contract() { super::contract::$contract(super::rig::Rig::memory(true)).await; })+
         }
         mod in_memory_without_fencing {
-            $(#[tokio::test] async fn $contract() { super::contract::$contract(super::rig::Rig::memory(false).await).await; })+
+            $(#[tokio::test] async fn $contract() { super::contract::$contract(super::rig::Rig::memory(false)).await; })+
         }
         mod real {
             $(#[tokio::test] async fn $contract() { super::contract::$contract(super::rig::Rig::real(true).await).await; })+

@@ -24,7 +24,7 @@ pub(super) const MASTERS: usize = 3;
 const SLACK: Duration = Duration::from_secs(5);
 
 impl Rig {
-    pub(super) async fn memory(fenced: bool) -> Self {
+    pub(super) fn memory(fenced: bool) -> Self {
         Self {
             masters: Masters::Memory(MemoryMasters::new(MASTERS)),
             fenced,
