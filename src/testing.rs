@@ -18,7 +18,12 @@
 //! # Ok(()) }
 //! ```
 
+mod clock;
+mod link;
 mod memory;
+mod network;
+mod server;
 mod store;
 
 pub use memory::MemoryMasters;
+pub use network::{Fate, Message, MessageKind};

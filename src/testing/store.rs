@@ -2,8 +2,6 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use tokio::time::Instant;
-
 use crate::{
     master::{FenceWrite, Missing, Operation, Request},
     outcome::Answer,
@@ -11,17 +9,22 @@ use crate::{
 
 /// The keys of one master, with their expiry.
 #[derive(Debug, Default)]
-pub(super) struct Store(HashMap<String, Entry>);
+pub(super) struct Store {
+    keys: HashMap<String, Entry>,
+    /// The master's clock, at the request that is being done.
+    now: Duration,
+}
 
 #[derive(Debug, Clone)]
 struct Entry {
     value: String,
-    expires: Option<Instant>,
+    /// By the clock of the master.
+    expires: Option<Duration>,
 }
 
 impl Store {
-    pub(super) fn apply(&mut self, request: &Request) -> Answer {
-        self.expire();
+    pub(super) fn apply(&mut self, request: &Request, now: Duration) -> Answer {
+        self.expire(now);
         match request.operation {
             Operation::Acquire { ttl_ms } => self.acquire(request, ttl_ms),
             Operation::Extend {
@@ -32,17 +35,16 @@ impl Store {
     }
 
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.keys.clear();
     }
 
-    pub(super) fn get(&mut self, key: &str) -> Option<String> {
-        self.expire();
-        self.0.get(key).map(|entry| entry.value.clone())
+    pub(super) fn get(&mut self, key: &str, now: Duration) -> Option<String> {
+        self.expire(now);
+        self.keys.get(key).map(|entry| entry.value.clone())
     }
 
-    pub(super) fn set(&mut self, key: &str, value: &str, ttl: Option<Duration>) {
-        let expires = ttl.map(|ttl| Instant::now() + ttl);
-        self.0.insert(
+    pub(super) fn set(&mut self, key: &str, value: &str, expires: Option<Duration>) {
+        self.keys.insert(
             key.to_owned(),
             Entry {
                 value: value.to_owned(),
@@ -51,28 +53,37 @@ impl Store {
         );
     }
 
-    pub(super) fn remove(&mut self, key: &str) -> bool {
-        self.expire();
-        self.0.remove(key).is_some()
+    pub(super) fn remove(&mut self, key: &str, now: Duration) -> bool {
+        self.expire(now);
+        self.keys.remove(key).is_some()
     }
 
-    pub(super) fn time_left(&mut self, key: &str) -> Option<Duration> {
-        self.expire();
-        let expires = self.0.get(key)?.expires?;
-        Some(expires.duration_since(Instant::now()))
+    pub(super) fn time_left(&mut self, key: &str, now: Duration) -> Option<Duration> {
+        self.expire(now);
+        self.left(self.keys.get(key)?)
     }
 
-    pub(super) fn keys(&mut self) -> Vec<String> {
-        self.expire();
-        let mut keys: Vec<_> = self.0.keys().cloned().collect();
+    pub(super) fn keys(&mut self, now: Duration) -> Vec<String> {
+        self.expire(now);
+        let mut keys: Vec<_> = self.keys.keys().cloned().collect();
         keys.sort_unstable();
         keys
     }
 
-    fn expire(&mut self) {
-        let now = Instant::now();
-        self.0
+    fn expire(&mut self, now: Duration) {
+        self.now = now;
+        self.keys
             .retain(|_, entry| entry.expires.is_none_or(|expires| expires > now));
+    }
+
+    fn left(&self, entry: &Entry) -> Option<Duration> {
+        entry
+            .expires
+            .map(|expires| expires.saturating_sub(self.now))
+    }
+
+    fn set_for(&mut self, key: &str, value: &str, ttl_ms: u64) {
+        self.set(key, value, Some(self.now + Duration::from_millis(ttl_ms)));
     }
 
     fn acquire(&mut self, request: &Request, ttl_ms: u64) -> Answer {
@@ -80,14 +91,12 @@ impl Store {
         let seen = self.seen(request);
         let (mut busy, mut wait, mut free) = (false, Some(Duration::ZERO), false);
         for key in request.resources.iter() {
-            match self.0.get(key) {
+            match self.keys.get(key) {
                 None => free = true,
                 Some(entry) if entry.value == token => {}
                 Some(entry) => {
                     busy = true;
-                    let left = entry
-                        .expires
-                        .map(|expires| expires.duration_since(Instant::now()));
+                    let left = self.left(entry);
                     wait = wait.zip(left).map(|(wait, left)| wait.max(left));
                 }
             }
@@ -101,7 +110,7 @@ impl Store {
         let is_stale = |write: FenceWrite| {
             let pairs = request.resources.iter().zip(request.resources.fence_keys());
             let mut fences = pairs
-                .filter(|(key, _)| !self.0.contains_key(*key))
+                .filter(|(key, _)| !self.keys.contains_key(*key))
                 .map(|(_, key)| self.fence(key));
             fences.any(|fence| fence >= write.fence)
         };
@@ -109,8 +118,8 @@ impl Store {
             return Answer::Stale { seen };
         }
         for key in request.resources.iter() {
-            if !self.0.contains_key(key) {
-                self.set(key, &token, Some(Duration::from_millis(ttl_ms)));
+            if !self.keys.contains_key(key) {
+                self.set_for(key, &token, ttl_ms);
             }
         }
         self.raise_fences(request);
@@ -121,7 +130,7 @@ impl Store {
         let token = request.token.reveal();
         let mut is_missing = false;
         for (key, fence_key) in request.resources.iter().zip(request.resources.fence_keys()) {
-            match self.0.get(key) {
+            match self.keys.get(key) {
                 Some(entry) if entry.value == token => {}
                 Some(_) => return Answer::NotHeld,
                 None if request
@@ -138,16 +147,13 @@ impl Store {
         }
         let ttl = Duration::from_millis(ttl_ms);
         for key in request.resources.iter() {
-            let left = self
-                .0
-                .get(key)
-                .and_then(|entry| entry.expires)
-                .map(|expires| expires.duration_since(Instant::now()));
+            let left = self.keys.get(key).and_then(|entry| self.left(entry));
             if left.is_none_or(|left| left < ttl) {
-                self.set(key, &token, Some(ttl));
+                self.set_for(key, &token, ttl_ms);
             }
         }
         self.raise_fences(request);
+        self.keep_fences(request);
         Answer::Extended
     }
 
@@ -155,9 +161,9 @@ impl Store {
         let token = request.token.reveal();
         let mut all = true;
         for key in request.resources.iter() {
-            let is_ours = self.0.get(key).is_some_and(|entry| entry.value == token);
+            let is_ours = self.keys.get(key).is_some_and(|entry| entry.value == token);
             if is_ours {
-                self.0.remove(key);
+                self.keys.remove(key);
             }
             all &= is_ours;
         }
@@ -182,7 +188,7 @@ impl Store {
     }
 
     fn fence(&self, key: &str) -> u64 {
-        self.0
+        self.keys
             .get(key)
             .and_then(|entry| entry.value.parse().ok())
             .unwrap_or(0)
@@ -195,11 +201,24 @@ impl Store {
         for key in request.resources.fence_keys() {
             let known = self.fence(key);
             if known < fence {
-                self.set(
-                    key,
-                    &fence.to_string(),
-                    Some(Duration::from_millis(lives_ms)),
-                );
+                self.set_for(key, &fence.to_string(), lives_ms);
+            }
+        }
+    }
+
+    /// A fence that is large enough already lives at least as long as the extension asks.
+    fn keep_fences(&mut self, request: &Request) {
+        let Some(FenceWrite { lives_ms, .. }) = request.fence else {
+            return;
+        };
+        let end = self.now + Duration::from_millis(lives_ms);
+        for key in request.resources.fence_keys() {
+            if let Some(Entry {
+                expires: Some(expires),
+                ..
+            }) = self.keys.get_mut(key)
+            {
+                *expires = end.max(*expires);
             }
         }
     }
