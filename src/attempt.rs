@@ -8,10 +8,12 @@ use crate::{
     claim::Claim,
     core::{Core, FencesUsedUp},
     lock::Lock,
+    mutant::Mutant,
     outcome::Outcomes,
     quorum::Verdict,
     resources::Resources,
     telemetry,
+    token::Token,
 };
 
 /// How often an attempt raises its fence before it gives way.
@@ -38,6 +40,7 @@ pub(crate) enum Cause {
 pub(crate) async fn attempt(
     core: &Arc<Core>,
     resources: &Resources,
+    token: Token,
     ttl: Duration,
     command_timeout: Duration,
     deadline: Option<Instant>,
@@ -48,7 +51,7 @@ pub(crate) async fn attempt(
             outcomes: Outcomes::default(),
         });
     };
-    let claim = Claim::new(core, resources, fence, command_timeout);
+    let claim = Claim::new(core, resources, fence, token, command_timeout);
     let started = Instant::now();
     let valid_until = started + core.window(ttl);
     let give_up = deadline.map_or(valid_until, |deadline| deadline.min(valid_until));
@@ -65,7 +68,12 @@ pub(crate) async fn attempt(
             claim.spare(round.outcomes());
         }
         let cause = match verdict {
-            Verdict::Won if Instant::now() < valid_until => {
+            Verdict::Won
+                if Instant::now() < valid_until || core.breaks(Mutant::ValidityUnchecked) =>
+            {
+                let from_reply = core.breaks(Mutant::WindowFromReply);
+                let from_reply = from_reply.then(|| Instant::now() + core.window(ttl));
+                let valid_until = from_reply.unwrap_or(valid_until);
                 return Ok(Lock::held(claim, ttl, valid_until, round.into_outcomes()));
             }
             Verdict::Won => Cause::Expired,
@@ -103,7 +111,11 @@ fn fail(claim: Claim, cause: Cause, outcomes: Outcomes) -> Failed {
         why,
         &outcomes,
     );
-    // Sent before the next attempt is: that one is not blocked by our own earlier key.
-    claim.roll_back();
+    if claim.terms().core.breaks(Mutant::RollBackWhereGranted) {
+        claim.roll_back_where_granted(&outcomes);
+    } else {
+        // Sent before the next attempt is: that one is not blocked by our own earlier key.
+        claim.roll_back();
+    }
     Failed { cause, outcomes }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Background {
     runtime: Handle,
     tasks: TaskTracker,
     cleanups: Arc<Semaphore>,
+    #[cfg(feature = "testing")]
+    pause: crate::testing::Pause,
 }
 
 impl Background {
@@ -27,6 +29,17 @@ impl Background {
             runtime: Handle::current(),
             tasks: TaskTracker::new(),
             cleanups: Arc::new(Semaphore::new(CLEANUPS_MAX)),
+            #[cfg(feature = "testing")]
+            pause: crate::testing::Pause::default(),
+        }
+    }
+
+    /// A test may stop the tasks for a while.
+    #[cfg(feature = "testing")]
+    pub(crate) fn paused_by(self, pause: Option<crate::testing::Pause>) -> Self {
+        Self {
+            pause: pause.unwrap_or_default(),
+            ..self
         }
     }
 
@@ -35,6 +48,11 @@ impl Background {
     where
         F: Future<Output = ()> + Send + 'static,
     {
+        #[cfg(feature = "testing")]
+        let future = {
+            let pause = self.pause.clone();
+            async move { pause.run(future).await }
+        };
         drop(self.tasks.spawn_on(future, &self.runtime));
     }
 

@@ -35,6 +35,10 @@ pub struct Builder {
     connect_timeout: Duration,
     wall_clock: WallClock,
     entropy: Entropy,
+    #[cfg(feature = "testing")]
+    mutant: Option<crate::testing::Mutant>,
+    #[cfg(feature = "testing")]
+    pause: Option<crate::testing::Pause>,
 }
 
 /// Why a [`Redlock`] could not be built.
@@ -100,6 +104,10 @@ impl Default for Builder {
             connect_timeout: Duration::from_secs(2),
             wall_clock: Arc::new(wall_clock),
             entropy: Entropy::default(),
+            #[cfg(feature = "testing")]
+            mutant: None,
+            #[cfg(feature = "testing")]
+            pause: None,
         }
     }
 }
@@ -198,6 +206,21 @@ impl Builder {
         self
     }
 
+    /// Lets a test stop everything that this client does in the background, as SIGSTOP would.
+    #[cfg(feature = "testing")]
+    pub fn pause(mut self, pause: &crate::testing::Pause) -> Self {
+        self.pause = Some(pause.clone());
+        self
+    }
+
+    /// Breaks a rule of the protocol on purpose.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn mutant(mut self, mutant: Option<crate::testing::Mutant>) -> Self {
+        self.mutant = mutant;
+        self
+    }
+
     /// Connects to the masters.
     ///
     /// A master that is down is never waited for: this returns once every master has been looked
@@ -228,18 +251,28 @@ impl Builder {
         }
         let Fleet { masters, contacts } = Fleet::open(self.sources, self.allow_sentinel_managed)?;
         let quorum = Quorum::majority(masters.len());
+        #[cfg(feature = "testing")]
+        let quorum = Quorum {
+            of_connected: self.mutant == Some(crate::testing::Mutant::QuorumOfConnected),
+            ..quorum
+        };
         // From here on the core closes the connections, however this ends.
         let core = Core {
             masters,
             quorum,
             fencing: self.fencing,
             drift_factor: self.drift_factor,
+            #[cfg(not(feature = "testing"))]
             background: Background::new(),
+            #[cfg(feature = "testing")]
+            background: Background::new().paused_by(self.pause),
             shutdown: CancellationToken::new(),
             fences: FenceMemory::default(),
             client: self.entropy.bits().to_le_bytes()[0],
             entropy: self.entropy,
             wall_clock: self.wall_clock,
+            #[cfg(feature = "testing")]
+            mutant: self.mutant,
         };
         fleet::first_contact(contacts, quorum, self.connect_timeout).await?;
         Ok(Redlock::new(Arc::new(core), self.settings))

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     core::{Core, whole_ms},
     master::{Missing, Operation, Request},
+    mutant::Mutant,
     outcome::{Answer, Outcomes},
     resources::Resources,
     round::Round,
@@ -57,12 +58,13 @@ impl Claim {
         core: &Arc<Core>,
         resources: &Resources,
         fence: Option<u64>,
+        token: Token,
         command_timeout: Duration,
     ) -> Self {
         let terms = Terms {
             core: Arc::clone(core),
             resources: resources.clone(),
-            token: Token::fresh(&core.entropy),
+            token,
             command_timeout,
             fence: AtomicU64::new(fence.unwrap_or(0)),
             ttl_ms_max: AtomicU64::new(0),
@@ -109,6 +111,28 @@ impl Claim {
     /// the background. Needs a runtime.
     pub(crate) fn roll_back(mut self) {
         self.release().round().send();
+    }
+
+    /// What a wrong client does: it leaves what it was not told of.
+    pub(crate) fn roll_back_where_granted(mut self, outcomes: &Outcomes) {
+        self.settled = true;
+        let core = &self.terms.core;
+        let granted: Vec<_> = outcomes
+            .answers()
+            .zip(&core.masters)
+            .filter(|(answer, _)| matches!(answer, Answer::Granted { .. }))
+            .map(|(_, master)| Arc::clone(master))
+            .collect();
+        let request = self.terms.release_request();
+        let timeout = self.terms.command_timeout;
+        Round::new(
+            granted.iter(),
+            core.quorum,
+            &request,
+            timeout,
+            &core.background,
+        )
+        .send();
     }
 
     /// Leaves the keys to their ttl.
@@ -189,7 +213,10 @@ impl Terms {
             missing: Missing::PutBack,
             uniform: false,
         };
-        self.request(operation, self.fence(), ttl)
+        let fence = self
+            .fence()
+            .filter(|_| !self.core.breaks(Mutant::PutBackBlind));
+        self.request(operation, fence, ttl)
     }
 
     pub(crate) fn is_released(&self) -> bool {
@@ -205,6 +232,11 @@ impl Terms {
         // One above our own fence: a master then refuses an acquire and a put-back of this token
         // that arrive late. Our own would be enough against an acquire alone.
         let tombstone = self.fence().map(|fence| fence + 1);
+        let tombstone = match self.fence() {
+            own if self.core.breaks(Mutant::TombstoneTooLow) => own,
+            _ if self.core.breaks(Mutant::NoTombstone) => None,
+            _ => tombstone,
+        };
         self.request(Operation::Release, tombstone, self.ttl_max())
     }
 

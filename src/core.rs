@@ -9,6 +9,7 @@ use crate::{
     entropy::Entropy,
     fence::{self, FenceMemory, Fencing},
     master::{FenceWrite, Master, Request},
+    mutant::Mutant,
     outcome::Outcomes,
     quorum::{self, Quorum},
     resources::Resources,
@@ -27,6 +28,8 @@ pub(crate) struct Core {
     /// The low bits of every fence that is proposed here.
     pub(crate) client: u8,
     pub(crate) wall_clock: WallClock,
+    #[cfg(feature = "testing")]
+    pub(crate) mutant: Option<Mutant>,
 }
 
 /// Microseconds since 1970. It only chooses what fence is proposed first; no guarantee rests on it.
@@ -44,7 +47,22 @@ impl Core {
     }
 
     pub(crate) fn window(&self, ttl: Duration) -> Duration {
+        if self.breaks(Mutant::NoDrift) {
+            return ttl;
+        }
         quorum::window(ttl, self.drift_factor)
+    }
+
+    /// Is this rule broken on purpose? Never, outside the simulation.
+    #[cfg(feature = "testing")]
+    pub(crate) fn breaks(&self, rule: Mutant) -> bool {
+        self.mutant == Some(rule)
+    }
+
+    #[cfg(not(feature = "testing"))]
+    #[expect(clippy::unused_self, reason = "as in the simulation")]
+    pub(crate) const fn breaks(&self, _: Mutant) -> bool {
+        false
     }
 
     /// The fence to propose: `Ok(None)` without fencing, `Err` where there is no larger one.

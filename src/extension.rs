@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     claim::Terms,
     error::ExtendError,
+    mutant::Mutant,
     outcome::{Answer, Outcomes},
     quorum::Verdict,
     round::Round,
@@ -32,9 +33,10 @@ pub(crate) async fn extend(
     let resources = &terms.resources;
     let mut delay = RETRY_DELAY_MIN;
     let mut tried = false;
+    let late = terms.core.breaks(Mutant::ExtensionAfterExpiry);
     loop {
         let left = valid_until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if left.is_zero() && !late {
             let outcomes = if tried {
                 outcomes.clone()
             } else {
@@ -46,14 +48,19 @@ pub(crate) async fn extend(
             });
         }
         let request = terms.extend_request(ttl, uniform);
-        let mut round = terms.core.round(&request, terms.command_timeout.min(left));
+        let timeout = if late {
+            terms.command_timeout
+        } else {
+            terms.command_timeout.min(left)
+        };
+        let mut round = terms.core.round(&request, timeout);
         let verdict = round.verdict().await;
         outcomes.clone_from(round.outcomes());
         tried = true;
         match verdict {
             // A quorum that agrees after the end does not revive the lock: somebody else may have
             // been there in between.
-            Verdict::Won if Instant::now() < valid_until => {
+            Verdict::Won if Instant::now() < valid_until || late => {
                 // Masters keep the longer of two ttls, and so do we.
                 let valid_until = valid_until.max(round.started() + terms.core.window(ttl));
                 heal(terms, round, ttl, valid_until);

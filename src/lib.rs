@@ -86,6 +86,11 @@ mod fleet;
 mod keeper;
 mod lock;
 mod master;
+#[cfg_attr(
+    not(feature = "testing"),
+    allow(dead_code, unreachable_pub, reason = "only a simulation breaks rules")
+)]
+mod mutant;
 mod outcome;
 mod quorum;
 mod redlock;

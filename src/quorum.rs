@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use crate::outcome::Answer;
+use crate::outcome::{Answer, MasterError};
 
 /// How many masters there are, and how many of them must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Quorum {
     pub(crate) masters: usize,
     pub(crate) needed: usize,
+    /// A wrong client counts no master that is not connected.
+    pub(crate) of_connected: bool,
 }
 
 impl Quorum {
@@ -17,6 +19,7 @@ impl Quorum {
         Self {
             masters,
             needed: masters / 2 + 1,
+            of_connected: false,
         }
     }
 
@@ -68,6 +71,13 @@ impl Tally {
             Answer::Granted { .. } | Answer::Extended | Answer::Released => self.agreed += 1,
             Answer::Stale { .. } => self.stale += 1,
             Answer::Busy { .. } | Answer::Missing | Answer::NotHeld => self.refused += 1,
+            Answer::Failed(MasterError::NotConnected(_)) if self.quorum.of_connected => {
+                let masters = self.quorum.masters.max(2) - 1;
+                self.quorum = Quorum {
+                    of_connected: true,
+                    ..Quorum::majority(masters)
+                };
+            }
             Answer::Failed(_) => self.failed += 1,
             Answer::Pending => return,
         }

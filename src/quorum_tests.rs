@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::outcome::MasterError;
 
 fn answer() -> impl Strategy<Value = Answer> {
     prop_oneof![

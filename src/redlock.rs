@@ -11,12 +11,14 @@ use crate::{
     core::{Core, whole_ms},
     error::{AcquireError, Attempts, UsingError},
     lock::Lock,
+    mutant::Mutant,
     outcome::Outcomes,
     quorum,
     resources::Resources,
     settings::{Settings, whole_ttl},
     signal::Signal,
     telemetry::TARGET,
+    token::Token,
     using,
 };
 
@@ -214,6 +216,7 @@ impl Redlock {
             busy, no_quorum, ..
         } = &*self.settings;
         let (mut busy_pauses, mut no_quorum_pauses) = (busy.bases(), no_quorum.bases());
+        let mut token = Token::fresh(&self.core.entropy);
         let mut count = 0;
         loop {
             if self.core.shutdown.is_cancelled() {
@@ -221,7 +224,18 @@ impl Redlock {
             }
             count += 1;
             let number = debug_span!(target: TARGET, "attempt", count);
-            let attempt = attempt(&self.core, &resources, ttl, command_timeout, deadline);
+            // Never used again once a delete for it was sent.
+            if !self.core.breaks(Mutant::OneToken) {
+                token = Token::fresh(&self.core.entropy);
+            }
+            let attempt = attempt(
+                &self.core,
+                &resources,
+                token,
+                ttl,
+                command_timeout,
+                deadline,
+            );
             let failed = match attempt.instrument(number).await {
                 Ok(lock) => return Ok(lock),
                 Err(failed) => failed,

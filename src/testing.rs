@@ -22,8 +22,13 @@ mod clock;
 mod link;
 mod memory;
 mod network;
+mod pause;
 mod server;
 mod store;
 
 pub use memory::MemoryMasters;
 pub use network::{Fate, Message, MessageKind};
+pub use pause::Pause;
+
+#[doc(hidden)]
+pub use crate::mutant::Mutant;

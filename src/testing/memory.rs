@@ -159,6 +159,21 @@ impl MemoryMasters {
         *self.network.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(decide);
     }
 
+    /// Breaks a rule of the protocol on every master on purpose.
+    #[doc(hidden)]
+    pub fn mutate(&self, mutant: Option<crate::testing::Mutant>) {
+        for master in 0..self.len() {
+            self.state(master).store.mutant = mutant;
+        }
+    }
+
+    /// How many keys a master has written under a token for which it had done a release: with
+    /// fencing, none ever, unless it was emptied in between.
+    #[must_use]
+    pub fn resurrections(&self, master: usize) -> u64 {
+        self.state(master).store.resurrections
+    }
+
     /// What stands under a key.
     #[must_use]
     pub fn get(&self, master: usize, key: &str) -> Option<String> {

@@ -31,6 +31,7 @@ pub enum MessageKind {
 
 /// What becomes of one request. By default it arrives at once, and so does the answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub struct Fate {
     pub(super) request_delay: Duration,
     pub(super) reply_delay: Duration,

@@ -1,10 +1,15 @@
 //! What one master does: the semantics of the scripts in `master/*.lua`, without a server.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use crate::{
     master::{FenceWrite, Missing, Operation, Request},
+    mutant::Mutant,
     outcome::Answer,
+    token::Token,
 };
 
 /// The keys of one master, with their expiry.
@@ -13,6 +18,12 @@ pub(super) struct Store {
     keys: HashMap<String, Entry>,
     /// The master's clock, at the request that is being done.
     now: Duration,
+    /// The tokens for which a release was done here, since the master forgot last.
+    released: HashSet<Token>,
+    /// How many keys were written under such a token.
+    pub(super) resurrections: u64,
+    /// A rule that this master breaks.
+    pub(super) mutant: Option<Mutant>,
 }
 
 #[derive(Debug, Clone)]
@@ -36,6 +47,7 @@ impl Store {
 
     pub(super) fn clear(&mut self) {
         self.keys.clear();
+        self.released.clear();
     }
 
     pub(super) fn get(&mut self, key: &str, now: Duration) -> Option<String> {
@@ -108,7 +120,15 @@ impl Store {
             };
         }
         let is_stale = |write: FenceWrite| {
-            let pairs = request.resources.iter().zip(request.resources.fence_keys());
+            let checked = match self.mutant {
+                Some(Mutant::FirstFenceOnly) => 1,
+                _ => request.resources.len(),
+            };
+            let pairs = request
+                .resources
+                .iter()
+                .zip(request.resources.fence_keys())
+                .take(checked);
             let mut fences = pairs
                 .filter(|(key, _)| !self.keys.contains_key(*key))
                 .map(|(_, key)| self.fence(key));
@@ -119,6 +139,7 @@ impl Store {
         }
         for key in request.resources.iter() {
             if !self.keys.contains_key(key) {
+                self.resurrections += u64::from(self.released.contains(&request.token));
                 self.set_for(key, &token, ttl_ms);
             }
         }
@@ -148,7 +169,11 @@ impl Store {
         let ttl = Duration::from_millis(ttl_ms);
         for key in request.resources.iter() {
             let left = self.keys.get(key).and_then(|entry| self.left(entry));
-            if left.is_none_or(|left| left < ttl) {
+            let shortens = self.mutant == Some(Mutant::ExtensionShortens);
+            if left.is_none() {
+                self.resurrections += u64::from(self.released.contains(&request.token));
+            }
+            if shortens || left.is_none_or(|left| left < ttl) {
                 self.set_for(key, &token, ttl_ms);
             }
         }
@@ -158,6 +183,7 @@ impl Store {
     }
 
     fn release(&mut self, request: &Request) -> Answer {
+        self.released.insert(request.token);
         let token = request.token.reveal();
         let mut all = true;
         for key in request.resources.iter() {
