@@ -12,6 +12,9 @@ use crate::{
     token::Token,
 };
 
+/// How many releases are remembered for the audit; then it begins anew.
+const AUDITED_MAX: usize = 4096;
+
 /// The keys of one master, with their expiry.
 #[derive(Debug, Default)]
 pub(super) struct Store {
@@ -183,6 +186,9 @@ impl Store {
     }
 
     fn release(&mut self, request: &Request) -> Answer {
+        if self.released.len() >= AUDITED_MAX {
+            self.released.clear();
+        }
         self.released.insert(request.token);
         let token = request.token.reveal();
         let mut all = true;

@@ -1,0 +1,358 @@
+//! One client: what it does, and what it looks at while it believes that it holds a lock.
+
+use std::{sync::Arc, time::Duration};
+
+use fredlock::{
+    AbortMode, AcquireError, Lock, LostReason, Redlock, Retry, Signal, UsingError,
+    testing::MemoryMasters,
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{
+    faults::{Fault, Injected, resource_name},
+    history::{History, Hold, Holding},
+    plan::Plan,
+};
+
+pub(crate) struct Client {
+    pub(crate) number: usize,
+    pub(crate) plan: Plan,
+    pub(crate) redlock: Redlock,
+    pub(crate) masters: MemoryMasters,
+    pub(crate) history: Arc<History>,
+    pub(crate) injected: Arc<Injected>,
+    pub(crate) rng: StdRng,
+}
+
+/// A call may end so much later than its bound: timers are a millisecond late.
+const SLACK: Duration = Duration::from_millis(4);
+
+impl Client {
+    pub(crate) fn rng(plan: &Plan, number: usize) -> StdRng {
+        StdRng::seed_from_u64(plan.seed.wrapping_mul(31) + number as u64)
+    }
+
+    pub(crate) async fn run(mut self) {
+        for _ in 0..self.plan.operations {
+            let idle = self.share(0.5);
+            sleep(idle).await;
+            let set = self.pick_set();
+            // A call that is cancelled at some await, or runs to its end.
+            let patience = if self.rng.gen_bool(0.2) {
+                Some(self.share(1.0))
+            } else {
+                None
+            };
+            let (history, number) = (Arc::clone(&self.history), self.number);
+            let call = self.call(set);
+            match patience {
+                None => call.await,
+                Some(patience) => {
+                    if timeout(patience, call).await.is_err() {
+                        self.injected.count(Fault::CancelCall);
+                        history.note(format!("client {number}: call cancelled"));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn call(&mut self, set: Vec<usize>) {
+        if self.rng.gen_bool(0.4) {
+            self.using(set).await
+        } else {
+            self.acquire(set).await
+        }
+    }
+
+    /// A part of the ttl, at random.
+    fn share(&mut self, most: f64) -> Duration {
+        self.plan.ttl.mul_f64(self.rng.gen_range(0.0..most))
+    }
+
+    fn pick_set(&mut self) -> Vec<usize> {
+        let all = self.plan.resources;
+        let first = self.rng.gen_range(0..all);
+        let mut set: Vec<usize> = (0..all)
+            .filter(|&r| r == first || self.rng.gen_bool(0.3))
+            .collect();
+        if self.rng.gen_bool(0.5) {
+            set.reverse();
+        }
+        set
+    }
+
+    async fn acquire(&mut self, set: Vec<usize>) {
+        let names: Vec<_> = set.iter().map(|&r| resource_name(r)).collect();
+        let begun = Instant::now();
+        let ttl = self.plan.ttl;
+        let result = if self.rng.gen_bool(0.5) {
+            let result = self.redlock.try_acquire(names, ttl).await;
+            self.assert_within(begun, ttl, "try_acquire");
+            result
+        } else {
+            let limit = ttl.mul_f64(self.rng.gen_range(0.1..3.0));
+            let retry = Retry::default().unlimited().delay(ttl / 5).jitter(ttl / 10);
+            let waiting = self
+                .redlock
+                .with(|settings| settings.retry(retry).wait_limit(limit));
+            let result = waiting.acquire(names, ttl).await;
+            self.assert_within(begun, limit, "acquire with a wait limit");
+            result
+        };
+        match result {
+            Ok(lock) => self.hold(lock, set, begun).await,
+            Err(error) => self.note_failure(&error),
+        }
+    }
+
+    async fn hold(&mut self, mut lock: Lock, set: Vec<usize>, begun: Instant) {
+        if !lock.is_valid() {
+            self.history.violation("an expired lock was given");
+            return;
+        }
+        let keys = Keys::of(self, &set, Some(lock.token().reveal()));
+        let hold = self.open(&set, lock.fence().get(), begun, lock.remaining());
+        for _ in 0..self.rng.gen_range(1..5) {
+            // Often to just before the end, where it matters most.
+            let pause = if self.rng.gen_bool(0.4) {
+                lock.remaining()
+                    .saturating_sub(Duration::from_micros(self.rng.gen_range(1..1500)))
+            } else {
+                self.share(0.6)
+            };
+            sleep(pause).await;
+            self.look(
+                &keys,
+                &hold,
+                lock.is_valid().then(|| lock.remaining()),
+                lock.fence().get(),
+                &set,
+            );
+            if self.rng.gen_bool(0.5) {
+                let ttl = if self.rng.gen_bool(0.3) {
+                    self.plan.ttl / 2
+                } else {
+                    self.plan.ttl
+                };
+                let extends = Instant::now();
+                let end = extends + lock.remaining();
+                match lock.extend(ttl).await {
+                    Ok(()) => {
+                        if Instant::now() >= end {
+                            self.history
+                                .violation("an extension revived a lock that had expired");
+                        }
+                        self.history
+                            .note(format!("client {}: extended", self.number));
+                        hold.valid(lock.remaining());
+                        self.look(
+                            &keys,
+                            &hold,
+                            lock.is_valid().then(|| lock.remaining()),
+                            lock.fence().get(),
+                            &set,
+                        );
+                    }
+                    Err(error) => self
+                        .history
+                        .note(format!("client {}: {error}", self.number)),
+                }
+                self.assert_within(extends, end - extends, "extend");
+            }
+        }
+        hold.ended("gives the lock up");
+        let begun = Instant::now();
+        match self.rng.gen_range(0..10) {
+            0..=6 => {
+                let result = lock.release().await;
+                self.history.note(format!(
+                    "client {}: release: {}",
+                    self.number,
+                    result.is_ok()
+                ));
+                self.assert_within(begun, self.plan.ttl, "release");
+            }
+            _ => drop(lock),
+        }
+    }
+
+    async fn using(&mut self, set: Vec<usize>) {
+        let names: Vec<_> = set.iter().map(|&r| resource_name(r)).collect();
+        let ttl = self.plan.ttl;
+        let drops = self.rng.gen_bool(0.3);
+        let hold_limit = self.rng.gen_bool(0.2).then(|| self.share(3.0));
+        let mode = if drops {
+            AbortMode::DropRoutine
+        } else {
+            AbortMode::Cooperative
+        };
+        let redlock = self.redlock.with(|settings| {
+            settings
+                .retry(Retry::none().count(2).delay(ttl / 4))
+                .hold_limit(hold_limit)
+                .abort_mode(mode)
+        });
+        let begun = Instant::now();
+        let result = redlock
+            .using(names, ttl, async |signal| {
+                self.routine(signal, &set, begun).await
+            })
+            .await;
+        match result {
+            Ok(()) => {}
+            Err(UsingError::Acquire(error)) => self.note_failure(&error),
+            Err(UsingError::Lost { output, reason, .. }) => {
+                self.history
+                    .note(format!("client {}: lost: {reason}", self.number));
+                if output.is_none() && !drops {
+                    self.history
+                        .violation("the output of a routine that ran to its end was lost");
+                }
+            }
+            Err(error) => self
+                .history
+                .violation(format!("an error nobody knows: {error}")),
+        }
+    }
+
+    async fn routine(&mut self, signal: Signal, set: &[usize], begun: Instant) {
+        if signal.is_aborted() {
+            return;
+        }
+        let keys = Keys::of(self, set, None);
+        let fence = signal.fence().get();
+        let hold = self.open(set, fence, begun, signal.remaining());
+        let opened = Instant::now();
+        for _ in 0..self.rng.gen_range(1..8) {
+            let pause = self.share(0.5);
+            let was_held = !signal.is_aborted();
+            tokio::select! {
+                biased;
+                reason = signal.aborted() => {
+                    let expired = matches!(reason, LostReason::Expired { .. });
+                    hold.ended(&format!("signal: {reason}"));
+                    if was_held && expired && self.history.was_awake(self.number, opened) {
+                        self.assert_held(&keys, "when the signal fired");
+                    }
+                    if self.rng.gen_bool(0.5) {
+                        return;
+                    }
+                    sleep(pause).await;
+                }
+                () = sleep(pause) => {}
+            }
+            let remaining = (!signal.is_aborted()).then(|| signal.remaining());
+            self.look(&keys, &hold, remaining, fence, set);
+        }
+        hold.ended("routine ends");
+    }
+
+    fn open(&self, set: &[usize], fence: u64, begun: Instant, remaining: Duration) -> Holding {
+        let now = Instant::now();
+        self.history.hold(Hold {
+            client: self.number,
+            resources: set.to_vec(),
+            fence,
+            begun,
+            from: now,
+            until: now + remaining,
+            ended: None,
+        })
+    }
+
+    /// The client looks whether it still holds: then it does on the masters, and may write.
+    fn look(
+        &self,
+        keys: &Keys,
+        hold: &Holding,
+        remaining: Option<Duration>,
+        fence: u64,
+        set: &[usize],
+    ) {
+        let Some(remaining) = remaining else {
+            return hold.ended("looked: not valid any more");
+        };
+        hold.valid(remaining);
+        self.assert_held(keys, "while its holder believes so");
+        if self.plan.fenced
+            && self.plan.weather.keeps_exclusion()
+            && !self.history.write(set, fence)
+        {
+            self.history.violation(format!(
+                "the write of a valid holder was refused: fence {fence}"
+            ));
+        }
+    }
+
+    fn assert_held(&self, keys: &Keys, when: &str) {
+        if !self.plan.weather.keeps_exclusion() {
+            return;
+        }
+        // What a wipe within the budget takes away, the others still exclude.
+        let wiped = usize::from(self.plan.weather == crate::plan::Weather::OneWipe);
+        let held = keys.count(&self.masters);
+        if held + wiped < keys.quorum {
+            self.history.violation(format!(
+                "client {} is held by {held} masters only, {when}",
+                self.number
+            ));
+        }
+    }
+
+    /// The call ended by then, unless the client was paused: then it is late by that.
+    fn assert_within(&self, begun: Instant, limit: Duration, what: &str) {
+        let late = begun.elapsed().saturating_sub(limit);
+        if late > SLACK && self.history.was_awake(self.number, begun) {
+            self.history
+                .violation(format!("{what} ended {late:?} after its bound"));
+        }
+    }
+
+    fn note_failure(&self, error: &AcquireError) {
+        self.history
+            .note(format!("client {}: {error}", self.number));
+    }
+}
+
+/// The keys of one hold, and how many masters must have them.
+struct Keys {
+    names: Vec<String>,
+    token: Option<String>,
+    quorum: usize,
+}
+
+impl Keys {
+    fn of(client: &Client, set: &[usize], token: Option<String>) -> Self {
+        let names: Vec<_> = set.iter().map(|&r| resource_name(r)).collect();
+        let count = client.plan.masters;
+        let mut keys = Self {
+            names,
+            token,
+            quorum: count / 2 + 1,
+        };
+        if keys.token.is_none() {
+            // Ours is the one that a quorum has.
+            let values = (0..count).filter_map(|master| client.masters.get(master, &keys.names[0]));
+            let values: Vec<_> = values.collect();
+            keys.token = values
+                .iter()
+                .find(|value| values.iter().filter(|other| other == value).count() >= keys.quorum)
+                .cloned();
+        }
+        keys
+    }
+
+    fn count(&self, masters: &MemoryMasters) -> usize {
+        let Some(token) = &self.token else {
+            return self.quorum;
+        };
+        let has_all = |master: &usize| {
+            self.names
+                .iter()
+                .all(|name| masters.get(*master, name).as_ref() == Some(token))
+        };
+        (0..masters.len()).filter(has_all).count()
+    }
+}
