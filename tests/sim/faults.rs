@@ -126,9 +126,8 @@ pub(crate) async fn storm(
     };
     let kinds = match plan.weather {
         Weather::Network | Weather::ReleasesArrive => return,
-        Weather::Storm => 8,
         Weather::WrongClocks => 11,
-        Weather::OneWipe | Weather::Wipes => 8,
+        Weather::Storm | Weather::OneWipe | Weather::Wipes => 8,
     };
     loop {
         sleep(ttl.mul_f64(rng.gen_range(0.02..0.5))).await;
@@ -142,7 +141,7 @@ pub(crate) async fn storm(
             masters.restart_empty(master);
             continue;
         }
-        let fault = match rng.gen_range(0..kinds) {
+        let fault = match rng.gen_range(-3..kinds) {
             0 => {
                 masters.hang(master);
                 Fault::Hang
@@ -170,7 +169,8 @@ pub(crate) async fn storm(
                 masters.restart(master);
                 Fault::Restart
             }
-            6 => {
+            // The most telling of all, so the most frequent.
+            ..0 | 6 => {
                 pauses[client].pause();
                 history.paused(client);
                 Fault::PauseClient

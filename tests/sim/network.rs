@@ -27,6 +27,8 @@ pub(crate) fn network(
     let mut rng = StdRng::seed_from_u64(plan.seed ^ 0x006e_6574);
     let releases_arrive = plan.weather == Weather::ReleasesArrive;
     let slowest = plan.ttl.as_micros() as u64;
+    // In some runs a client knows that it is cut off from a master, in some it does not.
+    let refuses = rng.gen_bool(0.5);
     // Some runs have a bad network, some a good one.
     let badness = [0.0, 0.3, 1.0, 2.0][rng.gen_range(0..4)];
     move |message| {
@@ -45,7 +47,11 @@ pub(crate) fn network(
             .contains(&(message.client, message.master))
         {
             injected.count(Fault::Partition);
-            fate = fate.lose_request();
+            fate = if refuses {
+                fate.refuse()
+            } else {
+                fate.lose_request()
+            };
         }
         let mut happens = |fault: Fault, chance: f64| {
             let happens = rng.gen_bool(chance * badness);
@@ -66,10 +72,10 @@ pub(crate) fn network(
         if happens(Fault::LoseReply, 0.05) {
             fate = fate.lose_reply();
         }
-        if happens(Fault::Straggle, 0.04) {
+        if !releases_arrive && happens(Fault::Straggle, 0.04) {
             fate = fate.straggle(later);
         }
-        if happens(Fault::Repeat, 0.04) {
+        if !releases_arrive && happens(Fault::Repeat, 0.04) {
             fate = fate.repeat(later);
         }
         fate

@@ -27,7 +27,7 @@ pub(crate) struct Plan {
 pub(crate) enum Weather {
     /// The network delays, loses, repeats and reorders; clocks run within the drift.
     Network,
-    /// The same, but every release that is sent arrives.
+    /// The same, but every release that is sent arrives, and nothing is overtaken by it.
     ReleasesArrive,
     /// And masters hang, stop, restart with their memory, answer with errors; clients are
     /// partitioned, and paused for longer than a ttl.
