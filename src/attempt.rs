@@ -8,6 +8,7 @@ use crate::{
     claim::Claim,
     core::{Core, FencesUsedUp},
     lock::Lock,
+    master::CALL_TIMEOUT_MIN,
     outcome::Outcomes,
     quorum::Verdict,
     resources::Resources,
@@ -54,10 +55,12 @@ pub(crate) async fn attempt(
     let give_up = deadline.map_or(valid_until, |deadline| deadline.min(valid_until));
 
     for raises in 0..=RAISES_MAX {
-        // Every call ends by itself before the attempt must end: no further timer is needed.
+        // Every call ends by itself when the attempt must end, to the millisecond: no further timer
+        // is needed.
         let left = give_up.saturating_duration_since(Instant::now());
+        let timeout = command_timeout.min(left).max(CALL_TIMEOUT_MIN);
         let request = claim.terms().acquire_request(ttl);
-        let mut round = core.round(&request, command_timeout.min(left));
+        let mut round = core.round(&request, timeout);
         let verdict = round.verdict().await;
         core.learn(resources, round.outcomes());
         // After a raise, the earlier number may have been written where the later one was not.

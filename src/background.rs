@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use tokio::{
-    runtime::Handle,
+    runtime::{EnterGuard, Handle},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_util::task::TaskTracker;
@@ -36,6 +36,11 @@ impl Background {
         F: Future<Output = ()> + Send + 'static,
     {
         drop(self.tasks.spawn_on(future, &self.runtime));
+    }
+
+    /// Makes timers of this runtime until the guard is dropped.
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.runtime.enter()
     }
 
     /// A place among the clean-ups that keep trying; `None` when there are too many.

@@ -236,6 +236,7 @@ impl Builder {
             drift_factor: self.drift_factor,
             background: Background::new(),
             shutdown: CancellationToken::new(),
+            closed: CancellationToken::new(),
             fences: FenceMemory::default(),
             client: self.entropy.bits().to_le_bytes()[0],
             entropy: self.entropy,

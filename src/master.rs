@@ -19,6 +19,9 @@ mod watchdog;
 /// would not take the command back.
 pub(crate) type Call = Pin<Box<dyn Future<Output = Result<Answer, MasterError>> + Send>>;
 
+/// The shortest timeout of a call: none at all would mean "without end" to fred.
+pub(crate) const CALL_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
 /// One master.
 ///
 /// Calls to one master reach it in the order of their first polls, as long as its connection

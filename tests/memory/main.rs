@@ -1,0 +1,14 @@
+//! Tests on in-memory masters, most of them on paused time: each is named for what must hold.
+
+mod api;
+mod extension;
+mod limits;
+mod runtimes;
+
+use fredlock::{Redlock, Settings, testing::MemoryMasters};
+
+/// A client of these masters.
+async fn client(masters: &MemoryMasters, settings: impl FnOnce(Settings) -> Settings) -> Redlock {
+    let builder = Redlock::builder().memory(masters).settings(settings);
+    builder.connect().await.expect("masters of memory")
+}
