@@ -16,15 +16,15 @@ use fred::{
 use tokio::time::Instant;
 
 use super::{
-    Call, Master, Operation, Request,
+    CALL_TIMEOUT_MIN, Call, Master, Operation, Request,
     connection::Connection,
     native::{NativeCall, NativeCommand, native_call},
     scripts::ScriptCall,
 };
-use crate::{
-    outcome::{Answer, MasterError},
-    telemetry,
-};
+use crate::outcome::{Answer, MasterError};
+
+/// How much of an answer that makes no sense is told.
+const UNEXPECTED_CHARS_MAX: usize = 200;
 
 /// A master on one connection of its own: commands to it stay in order.
 #[derive(Debug)]
@@ -136,8 +136,10 @@ async fn by_command(
         reply => reply?,
     };
     match (command, reply.is_null()) {
-        (NativeCommand::SetNx, false) => Ok(Answer::Granted { seen: 0 }),
-        (NativeCommand::SetIfeq, false) => Ok(Answer::Extended),
+        (NativeCommand::SetNx, false) if is_ok(&reply) => Ok(Answer::Granted { seen: 0 }),
+        (NativeCommand::SetIfeq, false) if is_ok(&reply) => Ok(Answer::Extended),
+        // Whatever it means, it is no vote.
+        (NativeCommand::SetNx | NativeCommand::SetIfeq, false) => Err(unexpected(&reply)),
         (NativeCommand::Delete, _) => {
             let count = reply.as_i64().and_then(|count| usize::try_from(count).ok());
             Ok(released(count.ok_or_else(|| unexpected(&reply))?, 1))
@@ -197,42 +199,73 @@ fn left_of(timeout: Duration, begun: Instant) -> Result<Duration, MasterError> {
     }
 }
 
+fn is_ok(reply: &Value) -> bool {
+    reply.as_bytes() == Some(b"OK")
+}
+
 fn unexpected(reply: &Value) -> MasterError {
-    MasterError::Unexpected(format!("{reply:?}"))
+    let mut text = format!("{reply:?}");
+    if let Some((end, _)) = text.char_indices().nth(UNEXPECTED_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    MasterError::Unexpected(text)
 }
 
 /// Sends one command, which ends within the timeout, and tells the watchdog how it went.
-pub(super) async fn send(
+async fn send(
     connection: &Connection,
     name: &'static str,
     arguments: Vec<Value>,
     timeout: Duration,
 ) -> Result<Value, MasterError> {
-    if !connection.client.is_connected() {
+    let sent = Instant::now();
+    let client = connection.client();
+    let result = exchange(connection, &client, name, arguments, timeout).await;
+    match &result {
+        Ok(_) | Err(MasterError::Server(_)) => connection.watchdog.answered(),
+        Err(MasterError::Timeout) if connection.watchdog.timed_out(sent) => connection.suspect(),
+        Err(_) => {}
+    }
+    result
+}
+
+/// Sends one command, which ends within the timeout.
+pub(super) async fn exchange(
+    connection: &Connection,
+    client: &Client,
+    name: &'static str,
+    arguments: Vec<Value>,
+    timeout: Duration,
+) -> Result<Value, MasterError> {
+    if !client.is_connected() {
         return Err(MasterError::NotConnected(connection.last_error()));
     }
-    let sent = Instant::now();
-    let result = custom(&connection.client, name, arguments, timeout).await;
-    let Err(error) = result else {
-        connection.watchdog.answered();
-        return result.map_err(|_| MasterError::Timeout);
-    };
+    let result = custom(client, name, arguments, timeout).await;
+    result.map_err(|error| meaning(&error))
+}
+
+/// Only what the server itself said counts as an answer: of everything else the command may have
+/// been done, or may be done still.
+fn meaning(error: &Error) -> MasterError {
+    let details = || error.details().to_owned();
     match error.kind() {
-        ErrorKind::Timeout => {
-            if connection.watchdog.timed_out(sent) {
-                telemetry::master_hung(&connection.name);
-                connection.reconnect();
-            }
-            Err(MasterError::Timeout)
-        }
+        ErrorKind::Timeout => MasterError::Timeout,
         ErrorKind::IO | ErrorKind::Canceled | ErrorKind::Protocol | ErrorKind::Routing => {
-            Err(MasterError::ConnectionLost(error.details().to_owned()))
+            MasterError::ConnectionLost(details())
         }
-        _ => {
-            connection.watchdog.answered();
-            Err(MasterError::Server(error.details().to_owned()))
-        }
+        _ if is_reply(error.details()) => MasterError::Server(details()),
+        // Such as "Too many failed write attempts." for a command that was under way when the
+        // connection broke: fred has no kind of its own for it.
+        _ => MasterError::ConnectionLost(details()),
     }
+}
+
+/// A server's error begins with a code in capitals, fred's own with a word.
+fn is_reply(details: &str) -> bool {
+    let code = details.split_whitespace().next().unwrap_or_default();
+    let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    !code.is_empty() && code.chars().all(is_capital)
 }
 
 /// # Cancel safety
@@ -245,7 +278,7 @@ async fn custom(
 ) -> Result<Value, Error> {
     // One attempt, or fred would send it again after a reconnection; 0 would mean its default.
     let options = Options {
-        timeout: Some(timeout),
+        timeout: Some(timeout.max(CALL_TIMEOUT_MIN)),
         max_attempts: Some(1),
         fail_fast: true,
         ..Options::default()
@@ -255,4 +288,43 @@ async fn custom(
         .with_options(&options)
         .custom(command, arguments)
         .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_server_said_is_an_answer() {
+        for said in [
+            "ERR no",
+            "NOSCRIPT No matching script",
+            "WRONGTYPE Operation",
+            "OOM",
+        ] {
+            for kind in [ErrorKind::Unknown, ErrorKind::Auth, ErrorKind::Cluster] {
+                let meaning = meaning(&Error::new(kind, said));
+                assert_eq!(meaning, MasterError::Server(said.to_owned()));
+                assert!(!meaning.is_ambiguous());
+            }
+        }
+        // What fred says of commands that may have been sent.
+        for made_up in [
+            "Too many failed write attempts.",
+            "channel closed",
+            "Failed to route command.",
+            "Invalid UTF-8 string.",
+            "",
+        ] {
+            assert!(meaning(&Error::new(ErrorKind::Unknown, made_up)).is_ambiguous());
+        }
+        let reset = Error::new(ErrorKind::IO, "ECONNRESET");
+        assert!(meaning(&reset).is_ambiguous());
+    }
+
+    #[test]
+    fn an_answer_without_sense_is_told_in_short() {
+        let text = unexpected(&Value::from("é".repeat(10_000))).to_string();
+        assert!(text.chars().count() < 300, "{}", text.len());
+    }
 }
