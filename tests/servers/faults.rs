@@ -126,25 +126,26 @@ async fn a_server_that_answers_at_another_address_too_never_votes_twice() {
     let servers = Servers::start(3).await;
     let address = Address::of(&servers[0]).await;
     let redlock = connect([address.url.clone(), servers[1].url(), servers[2].url()]).await;
-    for round in 0..5 {
+    let mut count = 0;
+    for _ in 0..5 {
         address.lead_to(&servers[1]).await;
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(200) {
-            let lock = redlock.acquire(["a"], TTL).await.expect("two of three");
+            count += 1;
+            let name = format!("a{count}");
+            let lock = redlock.acquire([name], TTL).await.expect("two of three");
             let first = lock.outcomes().iter().next().expect("first").answer();
-            assert!(!matches!(first, Answer::Granted { .. }), "{round}");
-            drop(lock);
-            // The clean-up goes first.
-            while redlock.background_tasks() > 0 {
-                sleep(Duration::from_micros(200)).await;
-            }
+            assert!(!matches!(first, Answer::Granted { .. }), "{count}");
+            lock.release().await.expect("released by two");
         }
         address.lead_to(&servers[0]).await;
         eventually("the right server votes", SOON, async || {
             let lock = redlock.acquire(["b"], TTL).await.expect("two of three");
-            let outcomes = lock.release().await.expect("released");
-            let first = outcomes.iter().next().expect("first").answer().clone();
-            first == Answer::Released
+            // The answer of the one behind the forwarder may come after the lock was won.
+            sleep(Duration::from_millis(20)).await;
+            let voted = servers[0].get("b").await.is_some();
+            lock.release().await.expect("released");
+            voted
         })
         .await;
     }
@@ -157,8 +158,8 @@ async fn a_server_whose_first_answer_ends_the_client_beneath_joins_all_the_same(
     let counted = Arc::clone(&pings);
     // To fred this is an error in its configuration, after which it never connects again.
     let fake = FakeServer::over(&server, move |command| {
-        let is_first = command[0].eq_ignore_ascii_case("PING")
-            && counted.fetch_add(1, Ordering::Relaxed) == 0;
+        let is_first =
+            command[0].eq_ignore_ascii_case("PING") && counted.fetch_add(1, Ordering::Relaxed) == 0;
         is_first.then(|| raw::error("ERR This instance has cluster support disabled"))
     })
     .await;
@@ -265,10 +266,7 @@ async fn masters_serve_over_resp3_too() {
         assert!(busy.is_busy(), "{busy}");
         servers[0].flush_all().await;
         lock.extend(TTL).await.expect("held");
-        eventually("healed", SOON, async || {
-            servers[0].get("a").await.is_some()
-        })
-        .await;
+        eventually("healed", SOON, async || servers[0].get("a").await.is_some()).await;
         lock.release().await.expect("released");
     }
 }
@@ -290,7 +288,11 @@ async fn no_text_shows_a_password() {
         }
         texts.push(format!("{redlock:?}"));
     }
-    for url in ["redis://u:s3cret@", "nonsense://:s3cret@h", "redis://:s3cret@h:no"] {
+    for url in [
+        "redis://u:s3cret@",
+        "nonsense://:s3cret@h",
+        "redis://:s3cret@h:no",
+    ] {
         if let Err(error) = Redlock::connect([url]).await {
             texts.push(format!("{error} {error:?}"));
         }
