@@ -63,6 +63,11 @@ pub(crate) async fn attempt(
         let mut round = core.round(&request, timeout);
         let verdict = round.verdict().await;
         core.learn(resources, round.outcomes());
+        if let Some(fence) = claim.terms().fence() {
+            // Ours, and the tombstone that its release leaves: where the clock is behind, or has
+            // not moved on, the next proposal would be refused by both.
+            core.fences.remember(resources, fence + 1);
+        }
         // After a raise, the earlier number may have been written where the later one was not.
         if raises == 0 {
             claim.spare(round.outcomes());

@@ -2,6 +2,7 @@
 
 mod api;
 mod extension;
+mod fences;
 mod limits;
 mod runtimes;
 
