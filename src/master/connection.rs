@@ -11,7 +11,7 @@ use fred::{
     interfaces::{ClientLike, EventInterface},
     types::{
         Value,
-        config::{Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy},
+        config::{Config, ConnectionConfig},
     },
 };
 use tokio::{
@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    fred::exchange,
+    exchange::{exchange, hardened},
     identity::{Identity, Registry},
     native::Abilities,
     scripts::{Hashes, SOURCES},
@@ -29,8 +29,6 @@ use super::{
 };
 use crate::{outcome::MasterError, telemetry};
 
-/// How long a connection, or its handshake, may take before it is tried again.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the look at a connection may take, and how soon it is repeated if it failed.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -315,26 +313,4 @@ impl fmt::Debug for Connection {
             .field("standing", &*self.standing.borrow())
             .finish_non_exhaustive()
     }
-}
-
-/// A client that never sends a command twice, never waits for a connection that is down, and
-/// reconnects for ever.
-fn hardened(config: &Config, settings: &ConnectionConfig) -> Client {
-    let (mut config, mut settings) = (config.clone(), settings.clone());
-    config.fail_fast = false;
-    settings.max_command_attempts = 1;
-    // A bound above 0 can make a client fail for good; ours stand in front of it.
-    settings.max_command_buffer_len = 0;
-    settings.reconnect_on_auth_error = true;
-    settings.connection_timeout = settings.connection_timeout.min(CONNECT_TIMEOUT);
-    settings.internal_command_timeout = settings.internal_command_timeout.min(CONNECT_TIMEOUT);
-    settings.tcp.nodelay = Some(true);
-    // Without end, 5 to 500 ms apart.
-    let policy = ReconnectPolicy::new_exponential(0, 5, 500, 2);
-    Client::new(
-        config,
-        Some(PerformanceConfig::default()),
-        Some(settings),
-        Some(policy),
-    )
 }

@@ -1,5 +1,7 @@
 //! Tests on in-memory masters, most of them on paused time: each is named for what must hold.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod api;
 mod extension;
 mod fences;
