@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fredlock::{ExtendError, ReleaseError, testing::MemoryMasters};
+use fredlock::{ExtendError, Fencing, Redlock, ReleaseError, testing::MemoryMasters};
 use tokio::time::sleep;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -48,6 +48,34 @@ async fn a_lock_that_is_gone_from_a_majority_is_lost_at_once_whatever_the_rest_d
     let error = lock.extend(TTL).await.unwrap_err();
     assert!(matches!(error, ExtendError::Lost { .. }), "{error}");
     assert!(!lock.is_valid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_master_that_fails_first_does_not_hide_that_the_lock_is_gone_from_the_others() {
+    let masters = MemoryMasters::new(5);
+    let redlock = crate::client(&masters, |settings| settings).await;
+    let mut lock = redlock.acquire(["a"], TTL).await.unwrap();
+    masters.lose("a");
+    masters.stop(0);
+    for master in 1..5 {
+        masters.set_latency(master, Duration::from_millis(10 * master as u64));
+    }
+    let error = lock.extend(TTL).await.unwrap_err();
+    assert!(matches!(error, ExtendError::Lost { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_put_back_after_the_release_has_begun() {
+    let masters = MemoryMasters::new(5);
+    let builder = Redlock::builder().memory(&masters).fencing(Fencing::Off);
+    let redlock = builder.connect().await.unwrap();
+    let mut lock = redlock.acquire(["a"], TTL).await.unwrap();
+    masters.clear(0);
+    masters.set_latency(0, Duration::from_millis(40));
+    lock.extend(TTL).await.unwrap();
+    lock.release().await.unwrap();
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(masters.get(0, "a"), None);
 }
 
 #[tokio::test(start_paused = true)]
