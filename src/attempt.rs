@@ -8,6 +8,7 @@ use crate::{
     claim::Claim,
     core::{Core, FencesUsedUp},
     lock::Lock,
+    master::CALL_TIMEOUT_MIN,
     mutant::Mutant,
     outcome::Outcomes,
     quorum::Verdict,
@@ -57,12 +58,19 @@ pub(crate) async fn attempt(
     let give_up = deadline.map_or(valid_until, |deadline| deadline.min(valid_until));
 
     for raises in 0..=RAISES_MAX {
-        // Every call ends by itself before the attempt must end: no further timer is needed.
+        // Every call ends by itself when the attempt must end, to the millisecond: no further timer
+        // is needed.
         let left = give_up.saturating_duration_since(Instant::now());
+        let timeout = command_timeout.min(left).max(CALL_TIMEOUT_MIN);
         let request = claim.terms().acquire_request(ttl);
-        let mut round = core.round(&request, command_timeout.min(left));
+        let mut round = core.round(&request, timeout);
         let verdict = round.verdict().await;
         core.learn(resources, round.outcomes());
+        if let Some(fence) = claim.terms().fence() {
+            // Ours, and the tombstone that its release leaves: where the clock is behind, or has
+            // not moved on, the next proposal would be refused by both.
+            core.fences.remember(resources, fence + 1);
+        }
         // After a raise, the earlier number may have been written where the later one was not.
         if raises == 0 {
             claim.spare(round.outcomes());

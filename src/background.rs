@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use tokio::{
-    runtime::Handle,
+    runtime::{EnterGuard, Handle},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_util::task::TaskTracker;
@@ -54,6 +54,11 @@ impl Background {
             async move { pause.run(future).await }
         };
         drop(self.tasks.spawn_on(future, &self.runtime));
+    }
+
+    /// Makes timers of this runtime until the guard is dropped.
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.runtime.enter()
     }
 
     /// A place among the clean-ups that keep trying; `None` when there are too many.

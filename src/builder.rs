@@ -267,6 +267,7 @@ impl Builder {
             #[cfg(feature = "testing")]
             background: Background::new().paused_by(self.pause),
             shutdown: CancellationToken::new(),
+            closed: CancellationToken::new(),
             fences: FenceMemory::default(),
             client: self.entropy.bits().to_le_bytes()[0],
             entropy: self.entropy,

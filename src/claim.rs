@@ -2,8 +2,8 @@
 
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -11,6 +11,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    clock::after,
     core::{Core, whole_ms},
     master::{Missing, Operation, Request},
     mutant::Mutant,
@@ -48,8 +49,9 @@ pub(crate) struct Terms {
     ttl_ms_max: AtomicU64,
     /// A bit for each master on which a key of ours may stand, now or later.
     dirty: AtomicU64,
-    /// Has the release begun? Nothing is written under the token from then on.
-    released: AtomicBool,
+    /// Has the release begun? Nothing is written under the token from then on. A lock and no flag:
+    /// a put-back that is sent at the same moment has to be sent before the release is.
+    released: Mutex<bool>,
 }
 
 impl Claim {
@@ -69,7 +71,7 @@ impl Claim {
             fence: AtomicU64::new(fence.unwrap_or(0)),
             ttl_ms_max: AtomicU64::new(0),
             dirty: AtomicU64::new(0),
-            released: AtomicBool::new(false),
+            released: Mutex::new(false),
         };
         Self {
             terms: Arc::new(terms),
@@ -100,7 +102,7 @@ impl Claim {
     /// Begins the release: the caller waits for as much of it as it wants to.
     pub(crate) fn release(&mut self) -> Release {
         self.settled = true;
-        self.terms.released.store(true, Ordering::Release);
+        *self.terms.released() = true;
         Release {
             round: Some(self.terms.release_round()),
             terms: Arc::clone(&self.terms),
@@ -138,7 +140,7 @@ impl Claim {
     /// Leaves the keys to their ttl.
     pub(crate) fn forget(mut self) {
         self.settled = true;
-        self.terms.released.store(true, Ordering::Release);
+        *self.terms.released() = true;
     }
 }
 
@@ -219,8 +221,9 @@ impl Terms {
         self.request(operation, fence, ttl)
     }
 
-    pub(crate) fn is_released(&self) -> bool {
-        self.released.load(Ordering::Acquire)
+    /// Has the release begun? It cannot begin while the guard lives.
+    pub(crate) fn released(&self) -> MutexGuard<'_, bool> {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_write(&self, ttl: Duration, masters: u64) {
@@ -261,7 +264,7 @@ impl Terms {
     /// Drives the release to its end. Masters that did not answer and may carry the key are asked
     /// again until they do, or until the key is gone by its ttl.
     async fn settle(self: Arc<Self>, mut round: Round) {
-        let gone_by = Instant::now() + self.ttl_max() + self.command_timeout;
+        let gone_by = after(self.ttl_max().saturating_add(self.command_timeout));
         let mut left = self.unanswered(round.all().await);
         drop(round);
         if left.is_empty() {
@@ -272,7 +275,11 @@ impl Terms {
         };
         let mut delay = RETRY_DELAY_MIN;
         while !left.is_empty() && Instant::now() + delay < gone_by {
-            sleep(delay).await;
+            tokio::select! {
+                biased;
+                () = self.core.closed.cancelled() => break,
+                () = sleep(delay) => {}
+            }
             delay = RETRY_DELAY_MAX.min(delay * 2);
             let request = self.release_request();
             let masters = left.iter().map(|&index| &self.core.masters[index]);

@@ -23,6 +23,8 @@ pub(crate) struct Core {
     pub(crate) drift_factor: f64,
     pub(crate) background: Background,
     pub(crate) shutdown: CancellationToken,
+    /// The connections are closed for good.
+    pub(crate) closed: CancellationToken,
     pub(crate) fences: FenceMemory,
     pub(crate) entropy: Entropy,
     /// The low bits of every fence that is proposed here.

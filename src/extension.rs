@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     claim::Terms,
     error::ExtendError,
+    master::CALL_TIMEOUT_MIN,
     mutant::Mutant,
     outcome::{Answer, Outcomes},
     quorum::Verdict,
@@ -51,7 +52,7 @@ pub(crate) async fn extend(
         let timeout = if late {
             terms.command_timeout
         } else {
-            terms.command_timeout.min(left)
+            terms.command_timeout.min(left).max(CALL_TIMEOUT_MIN)
         };
         let mut round = terms.core.round(&request, timeout);
         let verdict = round.verdict().await;
@@ -66,7 +67,8 @@ pub(crate) async fn extend(
                 heal(terms, round, ttl, valid_until);
                 return Ok(valid_until);
             }
-            Verdict::Refused => {
+            _ if round.is_lost().await => {
+                outcomes.clone_from(round.outcomes());
                 return Err(ExtendError::Lost {
                     resources: resources.clone(),
                     outcomes: outcomes.clone(),
@@ -87,52 +89,62 @@ pub(crate) async fn extend(
 /// extension says so and creates nothing. Without it a lock dies after a few restarts of masters.
 fn heal(terms: &Arc<Terms>, mut round: Round, ttl: Duration, valid_until: Instant) {
     let background = &terms.core.background;
-    let mut calls = Vec::new();
-    let mut told = vec![false; terms.core.masters.len()];
+    let mut healing = Healing {
+        terms: Arc::clone(terms),
+        ttl,
+        valid_until,
+        told: vec![false; terms.core.masters.len()],
+        calls: Vec::new(),
+    };
     // What is known already is sent at once, so that it is there before the next command.
-    put_back(terms, round.outcomes(), &mut told, ttl, &mut calls);
-    if !round.is_open() && calls.is_empty() {
+    healing.put_back(round.outcomes());
+    if !round.is_open() && healing.calls.is_empty() {
         return;
     }
-    let terms = Arc::clone(terms);
     background.spawn(async move {
         while round.is_open() {
             round.next().await;
-            let is_over = terms.is_released() || Instant::now() >= valid_until;
-            if !is_over {
-                put_back(&terms, round.outcomes(), &mut told, ttl, &mut calls);
-            }
+            healing.put_back(round.outcomes());
         }
-        for mut call in calls {
+        for mut call in healing.calls {
             call.all().await;
         }
     });
 }
 
-fn put_back(
-    terms: &Arc<Terms>,
-    outcomes: &Outcomes,
-    told: &mut [bool],
+struct Healing {
+    terms: Arc<Terms>,
     ttl: Duration,
-    calls: &mut Vec<Round>,
-) {
-    for (index, answer) in outcomes.answers().enumerate() {
-        if *answer == Answer::Missing && !told[index] {
-            told[index] = true;
-            let core = &terms.core;
-            let master = &core.masters[index];
-            telemetry::put_back(&terms.resources, terms.token, master.name());
-            let request = terms.put_back_request(ttl, index);
-            let one = std::iter::once(master);
-            let mut call = Round::new(
-                one,
-                core.quorum,
-                &request,
-                terms.command_timeout,
-                &core.background,
-            );
-            call.send();
-            calls.push(call);
+    valid_until: Instant,
+    /// Which masters were told to put it back.
+    told: Vec<bool>,
+    calls: Vec<Round>,
+}
+
+impl Healing {
+    /// Sends a put-back to every master that misses the lock, unless it is over.
+    fn put_back(&mut self, outcomes: &Outcomes) {
+        let terms = &self.terms;
+        // Held until all are sent: the release then comes after them, on every connection.
+        let released = terms.released();
+        let left = self.valid_until.saturating_duration_since(Instant::now());
+        if *released || left.is_zero() {
+            return;
+        }
+        // Without fencing nothing but this keeps a late one from blocking a successor.
+        let timeout = terms.command_timeout.min(left).max(CALL_TIMEOUT_MIN);
+        for (index, answer) in outcomes.answers().enumerate() {
+            if *answer == Answer::Missing && !self.told[index] {
+                self.told[index] = true;
+                let core = &terms.core;
+                let master = &core.masters[index];
+                telemetry::put_back(&terms.resources, terms.token, master.name());
+                let request = terms.put_back_request(self.ttl, index);
+                let one = std::iter::once(master);
+                let mut call = Round::new(one, core.quorum, &request, timeout, &core.background);
+                call.send();
+                self.calls.push(call);
+            }
         }
     }
 }

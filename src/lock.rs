@@ -156,7 +156,13 @@ impl Lock {
         let span = debug_span!(target: TARGET, "release", %resources, token = %self.token());
         let had_expired = !self.is_valid();
         let mut release = self.claim.release();
-        let verdict = release.round().verdict().instrument(span).await;
+        let (verdict, is_lost) = async {
+            let verdict = release.round().verdict().await;
+            let is_lost = verdict != Verdict::Won && release.round().is_lost().await;
+            (verdict, is_lost)
+        }
+        .instrument(span)
+        .await;
         let outcomes = release.round().outcomes().clone();
         drop(release);
         telemetry::released(&resources, self.token(), &outcomes);
@@ -166,11 +172,11 @@ impl Lock {
                 outcomes,
             }),
             Verdict::Won => Ok(outcomes),
-            Verdict::Unreachable => Err(ReleaseError::NoQuorum {
+            _ if is_lost => Err(ReleaseError::Lost {
                 resources,
                 outcomes,
             }),
-            _ => Err(ReleaseError::Lost {
+            _ => Err(ReleaseError::NoQuorum {
                 resources,
                 outcomes,
             }),

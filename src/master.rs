@@ -9,6 +9,7 @@ use crate::{
 };
 
 pub(crate) mod connection;
+mod exchange;
 pub(crate) mod fred;
 pub(crate) mod identity;
 mod native;
@@ -18,6 +19,9 @@ mod watchdog;
 /// A call under way. It ends by itself within its timeout, and is polled to that end: dropping it
 /// would not take the command back.
 pub(crate) type Call = Pin<Box<dyn Future<Output = Result<Answer, MasterError>> + Send>>;
+
+/// The shortest timeout of a call: none at all would mean "without end" to fred.
+pub(crate) const CALL_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
 /// One master.
 ///

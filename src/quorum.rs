@@ -87,6 +87,19 @@ impl Tally {
         );
     }
 
+    /// Did so many masters refuse that no quorum can agree, whatever the others would have said?
+    /// `None` while it may still come to that. What failed proves nothing.
+    pub(crate) fn is_lost(&self) -> Option<bool> {
+        let could_refuse = self.quorum.masters - self.agreed - self.stale - self.failed;
+        if self.quorum.is_out_of_reach(self.refused) {
+            Some(true)
+        } else if self.quorum.is_out_of_reach(could_refuse) {
+            None
+        } else {
+            Some(false)
+        }
+    }
+
     fn counted(&self) -> usize {
         self.agreed + self.stale + self.refused + self.failed
     }

@@ -8,6 +8,7 @@ use tracing::{Instrument, debug_span};
 use crate::{
     attempt::{Cause, Failed, attempt},
     builder::{BuildError, Builder},
+    clock::after,
     core::{Core, whole_ms},
     error::{AcquireError, Attempts, UsingError},
     lock::Lock,
@@ -190,6 +191,7 @@ impl Redlock {
             .await
             .is_ok();
         futures::future::join_all(self.core.masters.iter().map(|master| master.close())).await;
+        self.core.closed.cancel();
         ended
     }
 
@@ -255,7 +257,7 @@ impl Redlock {
                 return Err(error);
             };
             let Some(deadline) = deadline else {
-                self.pause_until(Instant::now() + pause).await;
+                self.pause_until(after(pause)).await;
                 continue;
             };
             // The last attempt begins early enough to be answered within the limit.
@@ -264,7 +266,7 @@ impl Redlock {
             if now >= last_chance {
                 return Err(error.timeout(waited));
             }
-            self.pause_until(last_chance.min(now + pause)).await;
+            self.pause_until(last_chance.min(after(pause))).await;
         }
     }
 

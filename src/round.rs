@@ -61,6 +61,20 @@ impl Round {
         }
     }
 
+    /// Waits until it is certain whether so many masters refused that no quorum can agree. Masters
+    /// that fail prove no loss, though they can keep the round from being won.
+    ///
+    /// # Cancel safety
+    /// Loses nothing: the calls go on.
+    pub(crate) async fn is_lost(&mut self) -> bool {
+        loop {
+            match self.tally.is_lost() {
+                Some(certain) => return certain,
+                None => self.next().await,
+            }
+        }
+    }
+
     /// Waits for the answer of every master.
     pub(crate) async fn all(&mut self) -> &Outcomes {
         while self.is_open() {
@@ -101,6 +115,9 @@ impl Round {
     /// Polls every open call, so that all are sent before any answer is acted on: a roll-back
     /// that follows must not overtake a call of its own round.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // Timers are made at the first poll: they must not end with a runtime of the caller's, since
+        // the call may go on in the background.
+        let _home = self.background.enter();
         self.sent = true;
         let (mut answered, mut open) = (false, false);
         for (index, slot) in self.calls.iter_mut().enumerate() {

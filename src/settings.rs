@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{core::whole_ms, retry::Retry};
+use crate::{core::whole_ms, master::CALL_TIMEOUT_MIN, retry::Retry};
 
 /// How a [`Redlock`](crate::Redlock) acquires, extends and waits.
 ///
@@ -131,9 +131,7 @@ impl Settings {
     /// The timeout of a command for a lock with this ttl.
     pub(crate) fn command_timeout_for(&self, ttl: Duration) -> Duration {
         let by_ttl = (ttl / 10).clamp(Duration::from_millis(5), Duration::from_millis(100));
-        self.command_timeout
-            .unwrap_or(by_ttl)
-            .max(Duration::from_millis(1))
+        self.command_timeout.unwrap_or(by_ttl).max(CALL_TIMEOUT_MIN)
     }
 
     /// The validity left at which a lock with this ttl is extended.

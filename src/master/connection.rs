@@ -1,7 +1,8 @@
 //! The connection to one master: hardened, watched, and looked at before it may vote.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -9,15 +10,18 @@ use fred::{
     clients::Client,
     interfaces::{ClientLike, EventInterface},
     types::{
-        ConnectHandle, Value,
-        config::{Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy},
+        Value,
+        config::{Config, ConnectionConfig},
     },
 };
-use tokio::{sync::watch, time::sleep};
-use tokio_util::sync::CancellationToken;
+use tokio::{
+    sync::{Notify, watch},
+    time::{sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    fred::send,
+    exchange::{exchange, hardened},
     identity::{Identity, Registry},
     native::Abilities,
     scripts::{Hashes, SOURCES},
@@ -25,27 +29,29 @@ use super::{
 };
 use crate::{outcome::MasterError, telemetry};
 
-/// How long a connection, or its handshake, may take before it is tried again.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the look at a new connection may take, and how soon it is repeated if it failed.
+/// How long the look at a connection may take, and how soon it is repeated if it failed.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How soon a client is replaced whose task has ended.
+const REPLACE_AFTER: Duration = Duration::from_millis(200);
 /// How long a polite goodbye may take: a hung server answers none.
 const QUIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// One client on one master, which reconnects for ever.
-#[derive(Debug)]
+/// One client at a time on one master, which reconnects for ever.
 pub(crate) struct Connection {
     pub(super) name: Arc<str>,
-    pub(super) client: Client,
     pub(super) hashes: Hashes,
     pub(super) abilities: Abilities,
     pub(super) watchdog: Watchdog,
+    config: Config,
+    settings: ConnectionConfig,
+    client: RwLock<Client>,
     registry: Arc<Registry>,
     last_error: Mutex<String>,
     standing: watch::Sender<Standing>,
+    suspected: Notify,
     closed: CancellationToken,
-    driver: OnceLock<ConnectHandle>,
+    ended: CancellationToken,
 }
 
 /// What is known of the server at the other end.
@@ -53,12 +59,28 @@ pub(crate) struct Connection {
 pub(crate) enum Standing {
     /// Nothing yet.
     Unknown,
-    /// It could not be looked at: it is down, say, or refuses the user.
+    /// It could not be looked at: it is down, say, or refuses the user, or its connection is new.
     Unseen(MasterError),
     /// It may vote.
     Fit,
     /// It may not.
     Unfit(MasterError),
+}
+
+/// What a look came to.
+enum Look {
+    Done,
+    Again,
+    /// It took the question and gave no answer.
+    Hung,
+}
+
+/// Why a client is of no more use.
+enum End {
+    Closed,
+    Hung,
+    /// Its task has ended, which no error should do to it.
+    Died,
 }
 
 impl Connection {
@@ -71,15 +93,18 @@ impl Connection {
     ) -> Arc<Self> {
         let connection = Arc::new(Self {
             name,
-            client: hardened(config, settings),
             hashes: Hashes::default(),
             abilities: Abilities::default(),
             watchdog: Watchdog::default(),
+            client: RwLock::new(hardened(&config, &settings)),
+            config,
+            settings,
             registry,
             last_error: Mutex::new("no answer yet".to_owned()),
             standing: watch::Sender::new(Standing::Unknown),
+            suspected: Notify::new(),
             closed: CancellationToken::new(),
-            driver: OnceLock::new(),
+            ended: CancellationToken::new(),
         });
         // Not a background task of the core: it lives as long as the connection does.
         tokio::spawn(Arc::clone(&connection).drive());
@@ -101,67 +126,102 @@ impl Connection {
         }
     }
 
+    pub(super) fn client(&self) -> Client {
+        let client = self.client.read().unwrap_or_else(PoisonError::into_inner);
+        client.clone()
+    }
+
     pub(super) fn last_error(&self) -> String {
         self.error_slot().clone()
     }
 
-    /// Gives the connection up and makes a new one. Does not wait.
-    pub(super) fn reconnect(&self) {
-        let (client, closed) = (self.client.clone(), self.closed.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                biased;
-                // Whether it works shows in the connection's state.
-                result = client.force_reconnection() => drop(result),
-                () = closed.cancelled() => {}
-            }
-        });
+    /// Too many calls in a row have timed out: see whether it answers at all.
+    pub(super) fn suspect(&self) {
+        self.suspected.notify_one();
     }
 
+    /// Waits until the connection is closed; not for a runtime that no longer runs.
     pub(super) async fn close(&self) {
         self.closed.cancel();
-        // A client that is dropped without this leaks its connection; a hung server never answers it.
-        drop(tokio::time::timeout(QUIT_TIMEOUT, self.client.quit()).await);
-        if let Some(driver) = self.driver.get() {
-            driver.abort();
-        }
+        drop(timeout(2 * QUIT_TIMEOUT, self.ended.cancelled()).await);
     }
 
     async fn drive(self: Arc<Self>) {
-        let mut errors = self.client.error_rx();
-        let mut connections = self.client.reconnect_rx();
-        if self.driver.set(self.client.connect()).is_err() {
-            unreachable!("opened once");
+        // However this task ends, also with its runtime: nobody is to wait for it any longer.
+        let _ended = self.ended.clone().drop_guard();
+        while !self.closed.is_cancelled() {
+            let client = self.client();
+            match self.live(&client).await {
+                End::Closed => return,
+                End::Hung => {
+                    telemetry::master_hung(&self.name);
+                    self.lost(MasterError::Unresponsive);
+                }
+                End::Died => {
+                    self.lost(MasterError::NotConnected(self.last_error()));
+                    sleep(REPLACE_AFTER).await;
+                }
+            }
+            // A new one, as fred's own counters are wrong once its task has ended early.
+            let fresh = hardened(&self.config, &self.settings);
+            *self.client.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         }
+    }
+
+    /// Drives one client until it is of no more use. Its task is aborted then, which closes its
+    /// socket, even where that is stuck in a write that the server never reads.
+    async fn live(&self, client: &Client) -> End {
+        let mut errors = client.error_rx();
+        let mut connections = client.reconnect_rx();
+        let mut task = AbortOnDropHandle::new(client.connect());
         let mut look_at = None;
         loop {
+            // Its commands may be left behind when something else happens: they change nothing.
             let look = async {
                 match look_at {
                     Some(pause) => sleep(pause).await,
                     None => std::future::pending().await,
                 }
+                self.look(client).await
             };
             tokio::select! {
                 biased;
-                () = self.closed.cancelled() => return,
-                connected = connections.recv() => if connected.is_ok() {
-                    self.watchdog.answered();
-                    look_at = Some(Duration::ZERO);
-                },
+                () = self.closed.cancelled() => {
+                    drop(timeout(QUIT_TIMEOUT, client.quit()).await);
+                    return End::Closed;
+                }
+                ended = &mut task => {
+                    if let Ok(Err(error)) = ended {
+                        error.details().clone_into(&mut self.error_slot());
+                    }
+                    return End::Died;
+                }
+                // Before connections: an error that came first is noted first. Who answers on the
+                // next connection may be somebody else.
                 error = errors.recv() => if let Ok((error, _)) = error {
                     error.details().clone_into(&mut self.error_slot());
-                    self.note_down();
+                    self.lost(MasterError::NotConnected(self.last_error()));
+                    look_at = Some(LOOK_AGAIN);
                 },
-                () = look => look_at = self.look().await.then_some(LOOK_AGAIN),
+                connected = connections.recv() => if connected.is_ok() {
+                    self.watchdog.answered();
+                    self.doubt();
+                    look_at = Some(Duration::ZERO);
+                },
+                () = self.suspected.notified() => look_at = Some(Duration::ZERO),
+                look = look => match look {
+                    Look::Done => look_at = None,
+                    Look::Again => look_at = Some(LOOK_AGAIN),
+                    Look::Hung => return End::Hung,
+                },
             }
         }
     }
 
-    /// The connection failed before the server was ever looked at.
-    fn note_down(&self) {
-        let error = MasterError::NotConnected(self.last_error());
+    /// The server has to be looked at before it may vote (again).
+    fn lost(&self, error: MasterError) {
         self.standing.send_if_modified(|standing| {
-            let is_news = matches!(standing, Standing::Unknown | Standing::Unseen(_));
+            let is_news = !matches!(standing, Standing::Unfit(_));
             if is_news {
                 *standing = Standing::Unseen(error);
             }
@@ -169,59 +229,73 @@ impl Connection {
         });
     }
 
-    /// Looks at the server: its run id, role and mode, and what it can do. True if it has to be
-    /// repeated.
-    async fn look(&self) -> bool {
-        let info = match send(self, "INFO", Vec::new(), LOOK_TIMEOUT).await {
+    /// A new connection leads to whoever is there now.
+    fn doubt(&self) {
+        self.standing.send_if_modified(|standing| {
+            let was_fit = matches!(standing, Standing::Fit);
+            if was_fit {
+                let new = "connected again, not looked at yet".to_owned();
+                *standing = Standing::Unseen(MasterError::NotConnected(new));
+            }
+            was_fit
+        });
+    }
+
+    /// Looks at the server: its run id, role and mode, and what it can do.
+    async fn look(&self, client: &Client) -> Look {
+        let info = match exchange(self, client, "INFO", Vec::new(), LOOK_TIMEOUT).await {
             Ok(info) => info,
+            Err(MasterError::Timeout) => return Look::Hung,
             Err(error) => {
-                let is_first =
-                    !matches!(&*self.standing.borrow(), Standing::Fit | Standing::Unfit(_));
-                if is_first {
-                    self.standing.send_replace(Standing::Unseen(error));
-                }
-                return self.client.is_connected();
+                self.lost(error);
+                return Look::Again;
             }
         };
+        self.watchdog.answered();
         let Some(identity) = info.as_string().as_deref().and_then(Identity::parse) else {
             let error = MasterError::Unexpected("INFO names no run id".to_owned());
             self.standing.send_replace(Standing::Unseen(error));
-            return true;
+            return Look::Again;
         };
-        self.abilities.found(identity.native);
-        self.load_scripts().await;
-        let standing = match self.registry.admit(&self.name, &identity) {
-            Ok(()) => {
-                telemetry::master_connected(&self.name, &identity.server);
-                Standing::Fit
-            }
-            Err(objection) => {
-                let error = MasterError::Unfit(objection);
+        if let Err(objection) = self.registry.admit(&self.name, &identity) {
+            let error = MasterError::Unfit(objection);
+            let is_news = self.standing.send_if_modified(|standing| {
+                let is_news = !matches!(standing, Standing::Unfit(known) if *known == error);
+                *standing = Standing::Unfit(error.clone());
+                is_news
+            });
+            if is_news {
                 telemetry::master_unfit(&self.name, &error);
-                Standing::Unfit(error)
             }
-        };
-        // A replica may be promoted without a new connection: it is looked at again.
-        let is_unfit = matches!(standing, Standing::Unfit(_));
-        self.standing.send_replace(standing);
-        is_unfit
+            // A replica may be promoted without a new connection.
+            return Look::Again;
+        }
+        self.abilities.found(identity.native);
+        if !matches!(*self.standing.borrow(), Standing::Fit) {
+            self.load_scripts(client).await;
+            telemetry::master_connected(&self.name, &identity.server);
+            self.standing.send_replace(Standing::Fit);
+        }
+        Look::Done
     }
 
-    async fn load_scripts(&self) {
-        if self.hashes.is_complete() {
-            return;
-        }
-        for (script, source) in SOURCES.into_iter().enumerate() {
-            let arguments = vec![
-                Value::from_static_str("LOAD"),
-                Value::from_static_str(source),
-            ];
-            let hash = send(self, "SCRIPT", arguments, LOOK_TIMEOUT).await;
-            // Where it is not permitted, scripts are sent whole.
-            if let Some(hash) = hash.ok().and_then(|hash| hash.as_string()) {
-                self.hashes.learn(script, hash);
-            }
-        }
+    /// On every connection: a server that has restarted has forgotten them.
+    async fn load_scripts(&self, client: &Client) {
+        let loads = SOURCES
+            .into_iter()
+            .enumerate()
+            .map(async |(script, source)| {
+                let arguments = vec![
+                    Value::from_static_str("LOAD"),
+                    Value::from_static_str(source),
+                ];
+                let hash = exchange(self, client, "SCRIPT", arguments, LOOK_TIMEOUT).await;
+                // Where it is not permitted, scripts are sent whole.
+                if let Some(hash) = hash.ok().and_then(|hash| hash.as_string()) {
+                    self.hashes.learn(script, hash);
+                }
+            });
+        futures::future::join_all(loads).await;
     }
 
     fn error_slot(&self) -> MutexGuard<'_, String> {
@@ -231,23 +305,12 @@ impl Connection {
     }
 }
 
-/// A client that never sends a command twice, never waits for a connection that is down, and
-/// reconnects for ever.
-fn hardened(mut config: Config, mut settings: ConnectionConfig) -> Client {
-    config.fail_fast = false;
-    settings.max_command_attempts = 1;
-    // A bound above 0 can make a client fail for good; ours stand in front of it.
-    settings.max_command_buffer_len = 0;
-    settings.reconnect_on_auth_error = true;
-    settings.connection_timeout = settings.connection_timeout.min(CONNECT_TIMEOUT);
-    settings.internal_command_timeout = settings.internal_command_timeout.min(CONNECT_TIMEOUT);
-    settings.tcp.nodelay = Some(true);
-    // Without end, 5 to 500 ms apart.
-    let policy = ReconnectPolicy::new_exponential(0, 5, 500, 2);
-    Client::new(
-        config,
-        Some(PerformanceConfig::default()),
-        Some(settings),
-        Some(policy),
-    )
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The configuration holds a password.
+        f.debug_struct("Connection")
+            .field("name", &self.name)
+            .field("standing", &*self.standing.borrow())
+            .finish_non_exhaustive()
+    }
 }

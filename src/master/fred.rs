@@ -1,30 +1,21 @@
-//! A master behind fred: the only file that sends commands with it.
-//!
-//! Facts of fred 10.1 that this is built around: dropping a future does not take its command back,
-//! so every call carries fred's own timeout and is polled to its end; `eval` and `evalsha` lose the
-//! options that `custom` keeps; pipelines are replayed after a timeout, so there are none; and a
-//! command that fails fast was not sent, if the client was not connected before.
+//! A master behind fred: requests become commands, and replies answers.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use fred::{
-    clients::Client,
-    error::{Error, ErrorKind},
-    interfaces::ClientLike,
-    types::{ClusterHash, CustomCommand, Value, config::Options},
-};
+use fred::types::Value;
 use tokio::time::Instant;
 
 use super::{
     Call, Master, Operation, Request,
     connection::Connection,
+    exchange::exchange,
     native::{NativeCall, NativeCommand, native_call},
     scripts::ScriptCall,
 };
-use crate::{
-    outcome::{Answer, MasterError},
-    telemetry,
-};
+use crate::outcome::{Answer, MasterError};
+
+/// How much of an answer that makes no sense is told.
+const UNEXPECTED_CHARS_MAX: usize = 200;
 
 /// A master on one connection of its own: commands to it stay in order.
 #[derive(Debug)]
@@ -136,8 +127,10 @@ async fn by_command(
         reply => reply?,
     };
     match (command, reply.is_null()) {
-        (NativeCommand::SetNx, false) => Ok(Answer::Granted { seen: 0 }),
-        (NativeCommand::SetIfeq, false) => Ok(Answer::Extended),
+        (NativeCommand::SetNx, false) if is_ok(&reply) => Ok(Answer::Granted { seen: 0 }),
+        (NativeCommand::SetIfeq, false) if is_ok(&reply) => Ok(Answer::Extended),
+        // Whatever it means, it is no vote.
+        (NativeCommand::SetNx | NativeCommand::SetIfeq, false) => Err(unexpected(&reply)),
         (NativeCommand::Delete, _) => {
             let count = reply.as_i64().and_then(|count| usize::try_from(count).ok());
             Ok(released(count.ok_or_else(|| unexpected(&reply))?, 1))
@@ -197,62 +190,44 @@ fn left_of(timeout: Duration, begun: Instant) -> Result<Duration, MasterError> {
     }
 }
 
+fn is_ok(reply: &Value) -> bool {
+    reply.as_bytes() == Some(b"OK")
+}
+
 fn unexpected(reply: &Value) -> MasterError {
-    MasterError::Unexpected(format!("{reply:?}"))
+    let mut text = format!("{reply:?}");
+    if let Some((end, _)) = text.char_indices().nth(UNEXPECTED_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    MasterError::Unexpected(text)
 }
 
 /// Sends one command, which ends within the timeout, and tells the watchdog how it went.
-pub(super) async fn send(
+async fn send(
     connection: &Connection,
     name: &'static str,
     arguments: Vec<Value>,
     timeout: Duration,
 ) -> Result<Value, MasterError> {
-    if !connection.client.is_connected() {
-        return Err(MasterError::NotConnected(connection.last_error()));
-    }
     let sent = Instant::now();
-    let result = custom(&connection.client, name, arguments, timeout).await;
-    let Err(error) = result else {
-        connection.watchdog.answered();
-        return result.map_err(|_| MasterError::Timeout);
-    };
-    match error.kind() {
-        ErrorKind::Timeout => {
-            if connection.watchdog.timed_out(sent) {
-                telemetry::master_hung(&connection.name);
-                connection.reconnect();
-            }
-            Err(MasterError::Timeout)
-        }
-        ErrorKind::IO | ErrorKind::Canceled | ErrorKind::Protocol | ErrorKind::Routing => {
-            Err(MasterError::ConnectionLost(error.details().to_owned()))
-        }
-        _ => {
-            connection.watchdog.answered();
-            Err(MasterError::Server(error.details().to_owned()))
-        }
+    let client = connection.client();
+    let result = exchange(connection, &client, name, arguments, timeout).await;
+    match &result {
+        Ok(_) | Err(MasterError::Server(_)) => connection.watchdog.answered(),
+        Err(MasterError::Timeout) if connection.watchdog.timed_out(sent) => connection.suspect(),
+        Err(_) => {}
     }
+    result
 }
 
-/// # Cancel safety
-/// None: the command stays sent. It is polled to its end by whoever drives the round.
-async fn custom(
-    client: &Client,
-    name: &'static str,
-    arguments: Vec<Value>,
-    timeout: Duration,
-) -> Result<Value, Error> {
-    // One attempt, or fred would send it again after a reconnection; 0 would mean its default.
-    let options = Options {
-        timeout: Some(timeout),
-        max_attempts: Some(1),
-        fail_fast: true,
-        ..Options::default()
-    };
-    let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
-    client
-        .with_options(&options)
-        .custom(command, arguments)
-        .await
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_without_sense_is_told_in_short() {
+        let text = unexpected(&Value::from("é".repeat(10_000))).to_string();
+        assert!(text.chars().count() < 300, "{}", text.len());
+    }
 }

@@ -29,10 +29,6 @@ impl Hashes {
         // A later answer is the same: the hash is the script's.
         self.0[script].get_or_init(|| hash.into());
     }
-
-    pub(super) fn is_complete(&self) -> bool {
-        self.0.iter().all(|hash| hash.get().is_some())
-    }
 }
 
 impl ScriptCall {

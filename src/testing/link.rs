@@ -15,6 +15,7 @@ use super::{
     server::Server,
 };
 use crate::{
+    clock::after,
     master::{Call, Master, Missing, Operation, Request},
     outcome::MasterError,
 };
@@ -62,7 +63,7 @@ impl Master for Link {
             kind: kind(&request),
         };
         Box::pin(async move {
-            let gives_up = Instant::now() + timeout;
+            let gives_up = after(timeout);
             let sent = {
                 let fate = (network.lock().unwrap_or_else(PoisonError::into_inner))(&message);
                 let mut last_arrival = last_arrival.lock().unwrap_or_else(PoisonError::into_inner);

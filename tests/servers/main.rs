@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod conformance;
+mod faults;
 mod native;
 mod support;

@@ -1,0 +1,17 @@
+//! Tests on in-memory masters, most of them on paused time: each is named for what must hold.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod api;
+mod extension;
+mod fences;
+mod limits;
+mod runtimes;
+
+use fredlock::{Redlock, Settings, testing::MemoryMasters};
+
+/// A client of these masters.
+async fn client(masters: &MemoryMasters, settings: impl FnOnce(Settings) -> Settings) -> Redlock {
+    let builder = Redlock::builder().memory(masters).settings(settings);
+    builder.connect().await.expect("masters of memory")
+}
