@@ -1,6 +1,10 @@
-//! The time of day: the one place that asks for it.
+//! The time of day, which is asked for here alone, and points in time.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+use crate::error::TTL_MAX;
 
 /// Microseconds since 1970; 0 for a clock that stands before it.
 #[expect(clippy::disallowed_methods, reason = "this is the one place")]
@@ -9,4 +13,11 @@ pub(crate) fn wall_clock() -> u64 {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// So long from now; for a duration beyond what the clock can tell, when nobody lives to see it:
+/// settings have no upper bound, and a sum of instants that does not fit panics.
+pub(crate) fn after(duration: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(duration).unwrap_or(now + TTL_MAX)
 }

@@ -7,6 +7,7 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     builder::BuildError,
+    clock::after,
     master::{
         Master,
         connection::{Connection, Standing},
@@ -109,8 +110,7 @@ pub(crate) async fn first_contact(
     quorum: Quorum,
     limit: Duration,
 ) -> Result<(), BuildError> {
-    let begun = Instant::now();
-    let mut end = begun + limit;
+    let mut end = after(limit);
     let (mut fit, mut open) = (0, Vec::new());
     for contact in contacts {
         open.push(Box::pin(seen(contact)));

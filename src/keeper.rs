@@ -9,6 +9,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    clock::after,
     error::ExtendError,
     lock::Lock,
     settings::Settings,
@@ -37,7 +38,7 @@ impl Keeper {
         ttl: std::time::Duration,
     ) -> Self {
         let threshold = settings.extension_threshold_for(ttl);
-        let hold_until = settings.hold_limit.map(|limit| Instant::now() + limit);
+        let hold_until = settings.hold_limit.map(after);
         Self {
             lock,
             lease,

@@ -8,6 +8,7 @@ use tracing::{Instrument, debug_span};
 use crate::{
     attempt::{Cause, Failed, attempt},
     builder::{BuildError, Builder},
+    clock::after,
     core::{Core, whole_ms},
     error::{AcquireError, Attempts, UsingError},
     lock::Lock,
@@ -238,16 +239,15 @@ impl Redlock {
                 return Err(error);
             };
             let Some(deadline) = deadline else {
-                self.pause_until(Instant::now() + pause).await;
+                self.pause_until(after(pause)).await;
                 continue;
             };
             // The last attempt begins early enough to be answered within the limit.
             let last_chance = deadline.checked_sub(command_timeout).unwrap_or(begun);
-            let now = Instant::now();
-            if now >= last_chance {
+            if Instant::now() >= last_chance {
                 return Err(error.timeout(waited));
             }
-            self.pause_until(last_chance.min(now + pause)).await;
+            self.pause_until(last_chance.min(after(pause))).await;
         }
     }
 

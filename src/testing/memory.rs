@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::store::Store;
 use crate::{
+    clock::after,
     master::{Call, Master, Request},
     outcome::{Answer, MasterError},
 };
@@ -211,7 +212,7 @@ impl Master for Link {
             // Half of the latency on the way there, half on the way back.
             let one_way = master.state().latency / 2;
             if !one_way.is_zero() {
-                sleep_until(gives_up.min(Instant::now() + one_way)).await;
+                sleep_until(gives_up.min(after(one_way))).await;
             }
             match master.receive(&request) {
                 Reply::After(latency, result) if latency < timeout => {

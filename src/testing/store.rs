@@ -5,6 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
+    clock::after,
     master::{FenceWrite, Missing, Operation, Request},
     outcome::Answer,
 };
@@ -41,7 +42,7 @@ impl Store {
     }
 
     pub(super) fn set(&mut self, key: &str, value: &str, ttl: Option<Duration>) {
-        let expires = ttl.map(|ttl| Instant::now() + ttl);
+        let expires = ttl.map(after);
         self.0.insert(
             key.to_owned(),
             Entry {
