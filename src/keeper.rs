@@ -101,11 +101,11 @@ impl Keeper {
                 Ok(ends) => ends,
                 Err(reason) => return reason,
             };
-            let lease = Arc::clone(&self.lease);
+            let lease = &*self.lease;
             let extension = async {
                 let due = self.lock.valid_until().checked_sub(self.threshold);
                 sleep_until(due.unwrap_or_else(Instant::now)).await;
-                self.lock.renew().await
+                self.lock.renew(|outcomes| lease.note(outcomes)).await
             };
             tokio::select! {
                 biased;
@@ -121,8 +121,9 @@ impl Keeper {
                         return lease.lose(LostReason::Expired { outcomes });
                     }
                 },
-                // The end of validity, whatever the masters do.
-                () = sleep_until(ends) => lease.note(self.lock.outcomes().clone()),
+                // The end of validity, whatever the masters do. What is under way is followed up
+                // elsewhere, and revives nothing.
+                () = sleep_until(ends) => {}
                 () = lease.over() => {}
             }
         }

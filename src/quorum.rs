@@ -97,6 +97,13 @@ impl Tally {
             Verdict::Pending
         }
     }
+
+    /// Did so many refuse that no quorum can agree, whatever the others would say? `Refused` alone
+    /// also counts masters that failed: reason enough to try again, but not to say that a lock
+    /// is lost which they may well hold.
+    pub(crate) fn is_refused_for_certain(&self) -> bool {
+        self.quorum.is_out_of_reach(self.refused)
+    }
 }
 
 /// What is taken off every window for clocks that run at different rates: ttl × factor + 2 ms.

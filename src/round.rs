@@ -54,11 +54,21 @@ impl Round {
     /// Loses nothing: the calls go on.
     pub(crate) async fn verdict(&mut self) -> Verdict {
         loop {
-            match self.tally.verdict() {
+            match self.standing() {
                 Verdict::Pending => self.next().await,
                 decided => return decided,
             }
         }
+    }
+
+    /// What it has come to so far.
+    pub(crate) fn standing(&self) -> Verdict {
+        self.tally.verdict()
+    }
+
+    /// Did so many refuse that it does not matter what the others say?
+    pub(crate) fn is_refused_for_certain(&self) -> bool {
+        self.tally.is_refused_for_certain()
     }
 
     /// Waits for the answer of every master.

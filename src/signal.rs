@@ -177,9 +177,10 @@ impl Lease {
         }
     }
 
-    /// What the masters answered in a round that did not extend it.
-    pub(crate) fn note(&self, outcomes: Outcomes) {
-        self.state().outcomes = outcomes;
+    /// What the masters have answered so far in the round under way. Told at each answer: whoever
+    /// looks first after the end gives the reason, and has only this to go by.
+    pub(crate) fn note(&self, outcomes: &Outcomes) {
+        self.state().outcomes.clone_from(outcomes);
     }
 
     /// Is over, by whatever reason.
