@@ -9,6 +9,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    alarm,
     clock::after,
     error::ExtendError,
     lock::Lock,
@@ -16,6 +17,9 @@ use crate::{
     signal::{Lease, LostReason},
     telemetry,
 };
+
+/// The shortest time between two alarms for an extension that is late.
+const ALARM_STEP_MIN: Duration = Duration::from_millis(1);
 
 /// It runs as its own task, so that a routine that is slow to yield does not starve it.
 pub(crate) struct Keeper {
@@ -117,6 +121,9 @@ impl Keeper {
                 sleep_until(due).await;
                 self.lock.renew(|outcomes| lease.note(outcomes)).await
             };
+            // Where all is well it has ended long before the first alarm.
+            let step = ALARM_STEP_MIN.max(self.threshold / 8);
+            let extension = alarm::rouse(due + step, step, extension);
             tokio::select! {
                 biased;
                 result = extension => match result {

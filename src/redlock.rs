@@ -128,7 +128,12 @@ impl Redlock {
     /// releases.
     ///
     /// The routine gets a [`Signal`] that fires no later than the end of validity. It may borrow,
-    /// and return anything. It is called once, after the lock was acquired, on the calling task.
+    /// and return anything. It is called once, after the lock was acquired, on the calling task; not
+    /// at all if exclusivity ended before it could begin.
+    ///
+    /// On a multi-threaded runtime a routine that blocks its thread loses nothing, as long as one
+    /// thread of the runtime is left. On a single-threaded one nothing can extend the lock
+    /// meanwhile: the first look at the signal afterwards says so.
     ///
     /// ```no_run
     /// # async fn load(_: &str) -> Result<u32, Box<dyn std::error::Error>> { Ok(1) }
