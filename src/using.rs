@@ -56,6 +56,8 @@ where
 
     let signal = Signal::new(Arc::clone(&lease));
     let output = match settings.abort_mode {
+        // The ttl is too short, the start was too long in coming, or it is time to shut down.
+        _ if signal.is_aborted() => None,
         AbortMode::Cooperative => Some(routine(signal).await),
         AbortMode::DropRoutine => {
             let aborted = signal.clone();
