@@ -151,6 +151,8 @@ impl Redlock {
     /// # }
     /// ```
     ///
+    /// `examples/wrapper.rs` has a generic function around it, whose future can be spawned.
+    ///
     /// # Errors
     /// - [`UsingError::Acquire`] if the lock was not acquired: the routine never ran;
     /// - [`UsingError::Lost`] if exclusivity ended before the routine did; with its output.
