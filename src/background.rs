@@ -6,7 +6,7 @@ use tokio::{
     runtime::{EnterGuard, Handle},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 
 /// How many clean-ups may go on trying at once, over all locks of one `Redlock`. One beyond that
 /// is left to the ttl.
@@ -17,6 +17,8 @@ const CLEANUPS_MAX: usize = 1024;
 pub(crate) struct Background {
     runtime: Handle,
     tasks: TaskTracker,
+    /// Calls that may start a task yet.
+    calls: TaskTracker,
     cleanups: Arc<Semaphore>,
     #[cfg(feature = "testing")]
     pause: crate::testing::Pause,
@@ -28,6 +30,7 @@ impl Background {
         Self {
             runtime: Handle::current(),
             tasks: TaskTracker::new(),
+            calls: TaskTracker::new(),
             cleanups: Arc::new(Semaphore::new(CLEANUPS_MAX)),
             #[cfg(feature = "testing")]
             pause: crate::testing::Pause::default(),
@@ -61,6 +64,12 @@ impl Background {
         self.runtime.enter()
     }
 
+    /// A call that runs on its caller's task begins. It ends with the value, by which time it has
+    /// started whatever tasks have to follow it up.
+    pub(crate) fn begin_call(&self) -> TaskTrackerToken {
+        self.calls.token()
+    }
+
     /// A place among the clean-ups that keep trying; `None` when there are too many.
     pub(crate) fn cleanup_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.cleanups).try_acquire_owned().ok()
@@ -71,10 +80,12 @@ impl Background {
         self.tasks.len()
     }
 
-    /// Waits until no task is left.
+    /// Waits until no call and no task is left.
     pub(crate) async fn idle(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-        self.tasks.reopen();
+        for tracker in [&self.calls, &self.tasks] {
+            tracker.close();
+            tracker.wait().await;
+            tracker.reopen();
+        }
     }
 }

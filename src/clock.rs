@@ -1,4 +1,4 @@
-//! The time of day: the one place that asks for it. And moments that no clock reaches.
+//! The time of day, which is asked for here alone, and points in time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

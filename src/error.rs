@@ -174,7 +174,8 @@ pub enum UsingError<T> {
     #[non_exhaustive]
     Lost {
         /// What the routine returned; `None` if its future was dropped
-        /// ([`AbortMode::DropRoutine`](crate::AbortMode::DropRoutine)).
+        /// ([`AbortMode::DropRoutine`](crate::AbortMode::DropRoutine)), or if exclusivity ended
+        /// before it could begin.
         output: Option<T>,
         /// How exclusivity ended.
         #[source]

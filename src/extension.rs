@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
     claim::Terms,
@@ -20,32 +20,28 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(5);
 const RETRY_DELAY_MAX: Duration = Duration::from_millis(200);
 
 /// Extends to `ttl` from now, and gives the new end of validity. Rounds without a quorum are
-/// repeated while validity lasts. `outcomes` has the answers of the last round that was decided.
+/// repeated while validity lasts. `heard` is told the answers of the round under way, as they come.
 ///
 /// # Cancel safety
-/// The lock stays valid for what it was. Masters may have extended it all the same.
+/// The lock stays valid for what it was. Masters may have extended it all the same. `heard` knows
+/// what was answered until then, and who had not.
 pub(crate) async fn extend(
     terms: &Arc<Terms>,
     valid_until: Instant,
     ttl: Duration,
     uniform: bool,
-    outcomes: &mut Outcomes,
+    heard: &mut (dyn FnMut(&Outcomes) + Send),
 ) -> Result<Instant, ExtendError> {
     let resources = &terms.resources;
     let mut delay = RETRY_DELAY_MIN;
-    let mut tried = false;
     let late = terms.core.breaks(Mutant::ExtensionAfterExpiry);
+    let mut last = Outcomes::default();
     loop {
         let left = valid_until.saturating_duration_since(Instant::now());
         if left.is_zero() && !late {
-            let outcomes = if tried {
-                outcomes.clone()
-            } else {
-                Outcomes::default()
-            };
             return Err(ExtendError::Expired {
                 resources: resources.clone(),
-                outcomes,
+                outcomes: last,
             });
         }
         let request = terms.extend_request(ttl, uniform);
@@ -55,31 +51,48 @@ pub(crate) async fn extend(
             terms.command_timeout.min(left).max(CALL_TIMEOUT_MIN)
         };
         let mut round = terms.core.round(&request, timeout);
-        let verdict = round.verdict().await;
-        outcomes.clone_from(round.outcomes());
-        tried = true;
-        match verdict {
-            // A quorum that agrees after the end does not revive the lock: somebody else may have
-            // been there in between.
-            Verdict::Won if Instant::now() < valid_until || late => {
-                // Masters keep the longer of two ttls, and so do we.
-                let valid_until = valid_until.max(round.started() + terms.core.window(ttl));
-                heal(terms, round, ttl, valid_until);
-                return Ok(valid_until);
-            }
-            _ if round.is_lost().await => {
-                outcomes.clone_from(round.outcomes());
-                return Err(ExtendError::Lost {
-                    resources: resources.clone(),
-                    outcomes: outcomes.clone(),
-                });
-            }
-            _ => telemetry::extension_retried(resources, terms.token, outcomes),
+        heard(round.outcomes());
+        while round.standing() == Verdict::Pending {
+            round.next().await;
+            heard(round.outcomes());
         }
-        drop(round);
-        let left = valid_until.saturating_duration_since(Instant::now());
-        sleep(delay.min(left)).await;
+        // A quorum that agrees after the end does not revive the lock: somebody else may have
+        // been there in between.
+        if round.standing() == Verdict::Won && (Instant::now() < valid_until || late) {
+            // Masters keep the longer of two ttls, and so do we.
+            let valid_until = valid_until.max(round.started() + terms.core.window(ttl));
+            heal(terms, round, ttl, valid_until);
+            return Ok(valid_until);
+        }
+        let again = valid_until.min(Instant::now() + delay);
+        if is_lost_by(&mut round, again, heard).await {
+            return Err(ExtendError::Lost {
+                resources: resources.clone(),
+                outcomes: round.outcomes().clone(),
+            });
+        }
+        telemetry::extension_retried(resources, terms.token, round.outcomes());
+        last = round.into_outcomes();
+        sleep_until(again).await;
         delay = RETRY_DELAY_MAX.min(delay * 2);
+    }
+}
+
+/// Do the masters of a round that is not to be won say for certain that the lock is lost? Listens
+/// to the rest of them until `end`: as long as some only failed they may hold it.
+async fn is_lost_by(
+    round: &mut Round,
+    end: Instant,
+    heard: &mut (dyn FnMut(&Outcomes) + Send),
+) -> bool {
+    loop {
+        if let Some(certain) = round.loss() {
+            return certain;
+        }
+        if timeout_at(end, round.next()).await.is_err() {
+            return false;
+        }
+        heard(round.outcomes());
     }
 }
 

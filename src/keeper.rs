@@ -1,6 +1,6 @@
 //! The task that extends the lock of one `using`, and releases it at the end.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::oneshot,
@@ -9,6 +9,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    alarm,
     clock::after,
     error::ExtendError,
     lock::Lock,
@@ -17,15 +18,28 @@ use crate::{
     telemetry,
 };
 
+/// The shortest time between two alarms for an extension that is late.
+const ALARM_STEP_MIN: Duration = Duration::from_millis(1);
+
 /// It runs as its own task, so that a routine that is slow to yield does not starve it.
 pub(crate) struct Keeper {
-    pub(crate) lock: Lock,
-    pub(crate) lease: Arc<Lease>,
+    // First, so that the lease has ended before a lock that is dropped with it is released.
+    lease: EndedWithKeeper,
+    lock: Lock,
     /// Cancelled when the routine has ended, however it did.
-    pub(crate) stop: CancellationToken,
-    pub(crate) shutdown: CancellationToken,
-    pub(crate) threshold: std::time::Duration,
-    pub(crate) hold_until: Option<Instant>,
+    stop: CancellationToken,
+    shutdown: CancellationToken,
+    threshold: Duration,
+    hold_until: Option<Instant>,
+}
+
+/// No lease outlives its keeper, which may be dropped at any await: with its runtime.
+struct EndedWithKeeper(Arc<Lease>);
+
+impl Drop for EndedWithKeeper {
+    fn drop(&mut self) {
+        self.0.lose(LostReason::ShutDown);
+    }
 }
 
 impl Keeper {
@@ -35,13 +49,13 @@ impl Keeper {
         stop: CancellationToken,
         shutdown: CancellationToken,
         settings: &Settings,
-        ttl: std::time::Duration,
+        ttl: Duration,
     ) -> Self {
         let threshold = settings.extension_threshold_for(ttl);
         let hold_until = settings.hold_limit.map(after);
         Self {
+            lease: EndedWithKeeper(lease),
             lock,
-            lease,
             stop,
             shutdown,
             threshold,
@@ -54,19 +68,18 @@ impl Keeper {
     pub(crate) async fn run(mut self, started: oneshot::Sender<()>, released: oneshot::Sender<()>) {
         // A sender that is dropped is news enough.
         drop(started);
-        let stop = self.stop.clone();
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            reason = self.extend_until_lost() => {
-                if !matches!(reason, LostReason::Ended) {
-                    telemetry::lost(self.lock.resources(), self.lock.token(), &reason);
-                }
-                stop.cancelled().await;
-            }
-        }
         let (resources, token) = (self.lock.resources().clone(), self.lock.token());
-        let was_lost = !matches!(self.lease.lose(LostReason::Ended), LostReason::Ended);
+        let (stop, lease) = (self.stop.clone(), Arc::clone(&self.lease.0));
+        let reason = tokio::select! {
+            biased;
+            () = stop.cancelled() => lease.lose(LostReason::Ended),
+            reason = self.extend_until_lost() => reason,
+        };
+        let was_lost = !matches!(reason, LostReason::Ended);
+        if was_lost {
+            telemetry::lost(&resources, token, &reason);
+        }
+        stop.cancelled().await;
         if let Err(error) = self.lock.release().await {
             // After a loss it is no news that the keys were gone.
             if !was_lost {
@@ -86,7 +99,7 @@ impl Keeper {
                 None => std::future::pending().await,
             }
         };
-        let (lease, shutdown) = (Arc::clone(&self.lease), self.shutdown.clone());
+        let (lease, shutdown) = (Arc::clone(&self.lease.0), self.shutdown.clone());
         tokio::select! {
             biased;
             () = shutdown.cancelled() => lease.lose(LostReason::ShutDown),
@@ -97,16 +110,20 @@ impl Keeper {
 
     async fn extend_while_ours(&mut self) -> LostReason {
         loop {
-            let ends = match self.lease.look() {
+            let ends = match self.lease.0.look() {
                 Ok(ends) => ends,
                 Err(reason) => return reason,
             };
-            let lease = Arc::clone(&self.lease);
+            let lease = &*self.lease.0;
+            let due = self.lock.valid_until().checked_sub(self.threshold);
+            let due = due.unwrap_or_else(Instant::now);
             let extension = async {
-                let due = self.lock.valid_until().checked_sub(self.threshold);
-                sleep_until(due.unwrap_or_else(Instant::now)).await;
-                self.lock.renew().await
+                sleep_until(due).await;
+                self.lock.renew(|outcomes| lease.note(outcomes)).await
             };
+            // Where all is well it has ended long before the first alarm.
+            let step = ALARM_STEP_MIN.max(self.threshold / 8);
+            let extension = alarm::rouse(due + step, step, extension);
             tokio::select! {
                 biased;
                 result = extension => match result {
@@ -121,8 +138,9 @@ impl Keeper {
                         return lease.lose(LostReason::Expired { outcomes });
                     }
                 },
-                // The end of validity, whatever the masters do.
-                () = sleep_until(ends) => lease.note(self.lock.outcomes().clone()),
+                // The end of validity, whatever the masters do. What is under way is followed up
+                // elsewhere, and revives nothing.
+                () = sleep_until(ends) => {}
                 () = lease.over() => {}
             }
         }

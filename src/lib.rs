@@ -55,7 +55,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | `redlock`, `builder`, `fleet`, `settings` | the handle, how it is built, of what, what can be set |
-//! | `lock`, `using`, `keeper`, `signal` | a lock that is held; a routine under one; what extends it; how it learns of a loss |
+//! | `lock`, `using`, `keeper`, `alarm`, `signal` | a lock that is held; a routine under one; what extends it, also while a thread of the runtime is blocked; how it learns of a loss |
 //! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `resources`, `token`, `fence`, `retry`, `outcome`, `error` | values |
@@ -72,6 +72,7 @@
 //! Neither is on by default. [`fred`] is part of the public surface; a feature of fred that is
 //! turned on elsewhere in the build (`enable-native-tls`, say) works here too.
 
+mod alarm;
 mod attempt;
 mod background;
 mod builder;

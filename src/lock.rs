@@ -88,7 +88,7 @@ impl Lock {
     }
 
     /// What every master had answered when the acquisition, or the last round of the last
-    /// extension, was decided. Masters that answered later stand there as
+    /// extension, was decided (or its future dropped). Masters that answered later stand there as
     /// [`Answer::Pending`](crate::Answer::Pending).
     #[must_use]
     pub fn outcomes(&self) -> &Outcomes {
@@ -110,19 +110,32 @@ impl Lock {
     /// # Cancel safety
     /// The lock stays valid for what it was. Masters may have extended their keys all the same.
     pub async fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        self.extend_with(whole_ttl(ttl)?, false).await
+        self.extend_with(whole_ttl(ttl)?, false, |_| {}).await
     }
 
     /// Extends by the ttl of the acquisition, which must be the only one this lock ever gets.
-    pub(crate) async fn renew(&mut self) -> Result<(), ExtendError> {
-        self.extend_with(self.ttl, true).await
+    /// `heard` is told every answer at once, so that it knows them when this is dropped.
+    pub(crate) async fn renew(
+        &mut self,
+        heard: impl FnMut(&Outcomes) + Send,
+    ) -> Result<(), ExtendError> {
+        self.extend_with(self.ttl, true, heard).await
     }
 
-    async fn extend_with(&mut self, ttl: Duration, uniform: bool) -> Result<(), ExtendError> {
+    async fn extend_with(
+        &mut self,
+        ttl: Duration,
+        uniform: bool,
+        mut heard: impl FnMut(&Outcomes) + Send,
+    ) -> Result<(), ExtendError> {
         let terms = self.claim.terms();
+        let outcomes = &mut self.outcomes;
+        let mut note = move |answers: &Outcomes| {
+            outcomes.clone_from(answers);
+            heard(answers);
+        };
         let span = debug_span!(target: TARGET, "extend", resources = %terms.resources, token = %terms.token, ttl_ms = crate::core::whole_ms(ttl));
-        let extension =
-            extension::extend(terms, self.valid_until, ttl, uniform, &mut self.outcomes);
+        let extension = extension::extend(terms, self.valid_until, ttl, uniform, &mut note);
         match extension.instrument(span).await {
             Ok(valid_until) => {
                 self.valid_until = valid_until;

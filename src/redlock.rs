@@ -2,7 +2,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, debug_span};
 
 use crate::{
@@ -130,7 +130,12 @@ impl Redlock {
     /// releases.
     ///
     /// The routine gets a [`Signal`] that fires no later than the end of validity. It may borrow,
-    /// and return anything. It is called once, after the lock was acquired, on the calling task.
+    /// and return anything. It is called once, after the lock was acquired, on the calling task; not
+    /// at all if exclusivity ended before it could begin.
+    ///
+    /// On a multi-threaded runtime a routine that blocks its thread loses nothing, as long as one
+    /// thread of the runtime is left. On a single-threaded one nothing can extend the lock
+    /// meanwhile: the first look at the signal afterwards says so.
     ///
     /// ```no_run
     /// # async fn load(_: &str) -> Result<u32, Box<dyn std::error::Error>> { Ok(1) }
@@ -147,6 +152,8 @@ impl Redlock {
     ///     .await?
     /// # }
     /// ```
+    ///
+    /// `examples/wrapper.rs` has a generic function around it, whose future can be spawned.
     ///
     /// # Errors
     /// - [`UsingError::Acquire`] if the lock was not acquired: the routine never ran;
@@ -173,26 +180,32 @@ impl Redlock {
         Fut: Future,
     {
         let ttl = whole_ttl(ttl).map_err(AcquireError::from)?;
+        // A shutdown does not come between the acquisition and the task that keeps the lock.
+        let call = self.core.background.begin_call();
         let lock = self.acquire(resources, ttl).await?;
-        using::run(&self.core, &self.settings, lock, ttl, routine).await
+        using::run(&self.core, &self.settings, call, lock, ttl, routine).await
     }
 
     /// Ends the use of the masters: no new lock is given, the signal of every running
-    /// [`using`](Self::using) fires, roll-backs and releases are waited for, and the connections
-    /// are closed; all within `deadline`. Locks that the caller holds still are left to their ttl.
+    /// [`using`](Self::using) fires, routines, roll-backs and releases are waited for, and the
+    /// connections are closed; all within `deadline`. Locks that the caller holds still are left to
+    /// their ttl.
     ///
-    /// Returns whether everything had ended in time.
+    /// Returns whether everything had ended in time. The connections are closed either way, if need
+    /// be in the background: a hung master takes half a second to be let go of.
     ///
     /// # Cancel safety
     /// What was begun goes on; the connections may stay open. Call it again to wait again.
     pub async fn shutdown(&self, deadline: Duration) -> bool {
-        self.core.shutdown.cancel();
-        let ended = tokio::time::timeout(deadline, self.core.background.idle())
-            .await
-            .is_ok();
-        futures::future::join_all(self.core.masters.iter().map(|master| master.close())).await;
-        self.core.closed.cancel();
-        ended
+        let (core, end) = (&self.core, after(deadline));
+        core.shutdown.cancel();
+        let had_ended = timeout_at(end, core.background.idle()).await.is_ok();
+        for master in &core.masters {
+            core.background.spawn(master.close());
+        }
+        let were_closed = timeout_at(end, core.background.idle()).await.is_ok();
+        core.closed.cancel();
+        had_ended && were_closed
     }
 
     /// How many tasks of its own are running: keepers, roll-backs, calls that were decided before
@@ -207,6 +220,8 @@ impl Redlock {
         resources: Resources,
         ttl: Duration,
     ) -> Result<Lock, AcquireError> {
+        // Dropped last: what is taken back is taken back by then.
+        let _call = self.core.background.begin_call();
         let begun = Instant::now();
         // A limit beyond what the clock can tell is none.
         let deadline = self
@@ -239,6 +254,8 @@ impl Redlock {
                 deadline,
             );
             let failed = match attempt.instrument(number).await {
+                // Dropping it takes it back.
+                Ok(_) if self.core.shutdown.is_cancelled() => return Err(AcquireError::ShutDown),
                 Ok(lock) => return Ok(lock),
                 Err(failed) => failed,
             };
@@ -262,8 +279,7 @@ impl Redlock {
             };
             // The last attempt begins early enough to be answered within the limit.
             let last_chance = deadline.checked_sub(command_timeout).unwrap_or(begun);
-            let now = Instant::now();
-            if now >= last_chance {
+            if Instant::now() >= last_chance {
                 return Err(error.timeout(waited));
             }
             self.pause_until(last_chance.min(after(pause))).await;

@@ -54,21 +54,31 @@ impl Round {
     /// Loses nothing: the calls go on.
     pub(crate) async fn verdict(&mut self) -> Verdict {
         loop {
-            match self.tally.verdict() {
+            match self.standing() {
                 Verdict::Pending => self.next().await,
                 decided => return decided,
             }
         }
     }
 
-    /// Waits until it is certain whether so many masters refused that no quorum can agree. Masters
-    /// that fail prove no loss, though they can keep the round from being won.
+    /// What it has come to so far.
+    pub(crate) fn standing(&self) -> Verdict {
+        self.tally.verdict()
+    }
+
+    /// Did so many masters refuse that no quorum can agree? `None` while that is open. Masters that
+    /// fail prove no loss, though they can keep the round from being won.
+    pub(crate) fn loss(&self) -> Option<bool> {
+        self.tally.is_lost()
+    }
+
+    /// Waits until that is certain.
     ///
     /// # Cancel safety
     /// Loses nothing: the calls go on.
     pub(crate) async fn is_lost(&mut self) -> bool {
         loop {
-            match self.tally.is_lost() {
+            match self.loss() {
                 Some(certain) => return certain,
                 None => self.next().await,
             }

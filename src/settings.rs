@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{core::whole_ms, master::CALL_TIMEOUT_MIN, retry::Retry};
+use crate::{core::whole_ms, error::TTL_MAX, master::CALL_TIMEOUT_MIN, retry::Retry};
 
 /// How a [`Redlock`](crate::Redlock) acquires, extends and waits.
 ///
@@ -131,7 +131,9 @@ impl Settings {
     /// The timeout of a command for a lock with this ttl.
     pub(crate) fn command_timeout_for(&self, ttl: Duration) -> Duration {
         let by_ttl = (ttl / 10).clamp(Duration::from_millis(5), Duration::from_millis(100));
-        self.command_timeout.unwrap_or(by_ttl).max(CALL_TIMEOUT_MIN)
+        self.command_timeout
+            .unwrap_or(by_ttl)
+            .clamp(CALL_TIMEOUT_MIN, TTL_MAX)
     }
 
     /// The validity left at which a lock with this ttl is extended.
@@ -143,7 +145,7 @@ impl Settings {
 
 /// A ttl as masters keep it: in whole milliseconds.
 pub(crate) fn whole_ttl(ttl: Duration) -> Result<Duration, crate::error::InvalidTtl> {
-    use crate::error::{InvalidTtl, TTL_MAX, TTL_MIN};
+    use crate::error::{InvalidTtl, TTL_MIN};
     if (TTL_MIN..=TTL_MAX).contains(&ttl) {
         Ok(Duration::from_millis(whole_ms(ttl)))
     } else {
@@ -191,5 +193,11 @@ mod tests {
         }
         assert_eq!(whole_ttl(Duration::from_micros(1_999)), Ok(ms(1)));
         assert!(whole_ttl(crate::error::TTL_MAX).is_ok());
+    }
+
+    #[test]
+    fn a_command_timeout_of_any_size_is_within_what_the_clock_can_tell() {
+        let endless = Settings::default().command_timeout(Duration::MAX);
+        assert_eq!(endless.command_timeout_for(TTL_MAX), TTL_MAX);
     }
 }

@@ -46,7 +46,8 @@ pub enum LostReason {
     /// It was held as long as [`Settings::hold_limit`](crate::Settings::hold_limit) allows.
     #[error("the hold limit is reached")]
     HoldLimit,
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called.
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called, or the runtime on which the
+    /// [`Redlock`](crate::Redlock) was built is gone: nothing extends the lock any more.
     #[error("shutting down")]
     ShutDown,
     /// The routine has ended, and the lock with it. Only clones that outlive it see this.
@@ -153,7 +154,7 @@ impl Lease {
 
     /// The end as it stands, or how it ended.
     pub(crate) fn look(&self) -> Result<Instant, LostReason> {
-        self.look_into(&mut self.state())
+        self.look_at(self.state()).map(|state| state.ends)
     }
 
     /// Moves the end, unless it has passed.
@@ -162,8 +163,7 @@ impl Lease {
         valid_until: Instant,
         outcomes: Outcomes,
     ) -> Result<(), LostReason> {
-        let mut state = self.state();
-        self.look_into(&mut state)?;
+        let mut state = self.look_at(self.state())?;
         state.ends = valid_until - MARGIN;
         state.outcomes = outcomes;
         Ok(())
@@ -171,16 +171,16 @@ impl Lease {
 
     /// Ends it, unless it has ended; gives the reason that counts.
     pub(crate) fn lose(&self, reason: LostReason) -> LostReason {
-        let mut state = self.state();
-        match self.look_into(&mut state) {
+        match self.look_at(self.state()) {
             Err(earlier) => earlier,
-            Ok(_) => self.end(&mut state, reason),
+            Ok(state) => self.end(state, reason),
         }
     }
 
-    /// What the masters answered in a round that did not extend it.
-    pub(crate) fn note(&self, outcomes: Outcomes) {
-        self.state().outcomes = outcomes;
+    /// What the masters have answered so far in the round under way. Told at each answer: whoever
+    /// looks first after the end gives the reason, and has only this to go by.
+    pub(crate) fn note(&self, outcomes: &Outcomes) {
+        self.state().outcomes.clone_from(outcomes);
     }
 
     /// Is over, by whatever reason.
@@ -190,10 +190,13 @@ impl Lease {
 
     /// Compares the clock, under the lock: no extension can come after a look that has seen the
     /// end.
-    fn look_into(&self, state: &mut State) -> Result<Instant, LostReason> {
+    fn look_at<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>, LostReason> {
         match &state.lost {
             Some(reason) => Err(reason.clone()),
-            None if Instant::now() < state.ends => Ok(state.ends),
+            None if Instant::now() < state.ends => Ok(state),
             None => {
                 let outcomes = state.outcomes.clone();
                 Err(self.end(state, LostReason::Expired { outcomes }))
@@ -201,8 +204,10 @@ impl Lease {
         }
     }
 
-    fn end(&self, state: &mut State, reason: LostReason) -> LostReason {
+    fn end(&self, mut state: MutexGuard<'_, State>, reason: LostReason) -> LostReason {
         state.lost = Some(reason.clone());
+        // Free before anybody is woken: whoever that is may look at once.
+        drop(state);
         self.fired.cancel();
         reason
     }

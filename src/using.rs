@@ -3,7 +3,7 @@
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 
 use crate::{
     core::Core,
@@ -21,6 +21,7 @@ use crate::{
 pub(crate) async fn run<F, Fut>(
     core: &Arc<Core>,
     settings: &Settings,
+    call: TaskTrackerToken,
     lock: Lock,
     ttl: Duration,
     routine: F,
@@ -47,6 +48,7 @@ where
     let (started_tx, started) = oneshot::channel();
     let (released_tx, released) = oneshot::channel();
     core.background.spawn(keeper.run(started_tx, released_tx));
+    drop(call);
     // A task that was only just spawned may wait in a place of this thread from which no other
     // takes it; the routine may block this thread. So it has to have started. (The
     // keeper drops its end of either channel; nothing is ever sent.)
@@ -54,6 +56,8 @@ where
 
     let signal = Signal::new(Arc::clone(&lease));
     let output = match settings.abort_mode {
+        // The ttl is too short, the start was too long in coming, or it is time to shut down.
+        _ if signal.is_aborted() => None,
         AbortMode::Cooperative => Some(routine(signal).await),
         AbortMode::DropRoutine => {
             let aborted = signal.clone();

@@ -60,9 +60,9 @@ impl Client {
 
     async fn call(&mut self, set: Vec<usize>) {
         if self.rng.gen_bool(0.4) {
-            self.using(set).await
+            self.using(set).await;
         } else {
-            self.acquire(set).await
+            self.acquire(set).await;
         }
     }
 
@@ -197,7 +197,7 @@ impl Client {
         let begun = Instant::now();
         let result = redlock
             .using(names, ttl, async |signal| {
-                self.routine(signal, &set, begun).await
+                self.routine(signal, &set, begun).await;
             })
             .await;
         match result {

@@ -108,6 +108,7 @@ pub(crate) fn set_clocks(plan: &Plan, masters: &MemoryMasters, injected: &Inject
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a list of faults")]
 /// Does one thing after another to masters and clients, until it is dropped.
 pub(crate) async fn storm(
     plan: Plan,

@@ -26,7 +26,7 @@ pub(crate) fn network(
 ) -> impl FnMut(&Message) -> Fate + Send + 'static {
     let mut rng = StdRng::seed_from_u64(plan.seed ^ 0x006e_6574);
     let releases_arrive = plan.weather == Weather::ReleasesArrive;
-    let slowest = plan.ttl.as_micros() as u64;
+    let slowest = u64::try_from(plan.ttl.as_micros()).unwrap();
     // In some runs a client knows that it is cut off from a master, in some it does not.
     let refuses = rng.gen_bool(0.5);
     // Some runs have a bad network, some a good one.

@@ -1,0 +1,214 @@
+//! Wakes a task from outside the runtime: what must not wait for a timer that nobody looks at.
+//!
+//! Timers and sockets of a multi-threaded runtime are looked at by a worker that has nothing else
+//! to do. One that comes from there with a single task to run rouses no other to take its place.
+//! If that task blocks, and the other workers sleep, no timer fires and no reply is read until it
+//! ends, however many workers there are. A wake from a thread that is none of theirs rouses one of
+//! them, and that one then looks at timers and sockets.
+
+use std::{
+    collections::BTreeMap,
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    task::{Context, Waker},
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    time::Instant,
+};
+
+/// How long the thread stays when no alarm is set.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// Drives the future. From `since` on, for as long as it runs, its task is woken every `step` even
+/// if the runtime's own timers stand still.
+///
+/// It does nothing more where there is one thread only, which a wake cannot help, and whose clock
+/// may be paused.
+pub(crate) async fn rouse<F: Future>(since: Instant, step: Duration, future: F) -> F::Output {
+    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return future.await;
+    }
+    let (mut alarm, mut at) = (Alarm::default(), since);
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let now = Instant::now();
+        if now >= at {
+            at = now + step;
+        }
+        alarm.set(at, cx);
+        future.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// One alarm, which rings once. Dropping it takes it back.
+#[derive(Debug, Default)]
+struct Alarm(Option<Setting>);
+
+#[derive(Debug)]
+struct Setting {
+    key: Key,
+    waker: Waker,
+}
+
+/// When it rings, and a number that tells it from others of the same moment.
+type Key = (Instant, u64);
+
+impl Alarm {
+    fn set(&mut self, at: Instant, cx: &Context<'_>) {
+        if let Some(Setting { key, waker }) = &self.0
+            && key.0 == at
+            && waker.will_wake(cx.waker())
+        {
+            return;
+        }
+        self.take_back();
+        self.0 = Some(Setting {
+            key: CLOCK.set(at, cx.waker().clone()),
+            waker: cx.waker().clone(),
+        });
+    }
+
+    fn take_back(&mut self) {
+        if let Some(Setting { key, .. }) = self.0.take() {
+            // Dropped after the lock is free: a waker may own what has an alarm of its own.
+            let waker = CLOCK.state().alarms.remove(&key);
+            drop(waker);
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.take_back();
+    }
+}
+
+static CLOCK: Clock = Clock {
+    state: Mutex::new(State {
+        alarms: BTreeMap::new(),
+        next_number: 0,
+        sleeps_until: None,
+        is_running: false,
+    }),
+    changed: Condvar::new(),
+};
+
+/// All alarms of the process, and the one thread that rings them, which lives while there are any.
+struct Clock {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    alarms: BTreeMap<Key, Waker>,
+    next_number: u64,
+    /// When the thread looks again by itself.
+    sleeps_until: Option<Instant>,
+    is_running: bool,
+}
+
+impl Clock {
+    fn set(&'static self, at: Instant, waker: Waker) -> Key {
+        let mut state = self.state();
+        let key = (at, state.next_number);
+        state.next_number += 1;
+        state.alarms.insert(key, waker);
+        if !state.is_running {
+            let thread = thread::Builder::new().name("fredlock-alarm".to_owned());
+            // Without a thread, the runtime's own timers have to do.
+            state.is_running = thread.spawn(|| self.run()).is_ok();
+        } else if state.sleeps_until.is_some_and(|until| at < until) {
+            self.changed.notify_one();
+        }
+        key
+    }
+
+    fn run(&self) {
+        let mut state = self.state();
+        loop {
+            let now = Instant::now();
+            let mut due = Vec::new();
+            while let Some(first) = state.alarms.first_entry()
+                && first.key().0 <= now
+            {
+                due.push(first.remove());
+            }
+            if !due.is_empty() {
+                // With the lock free: whoever is woken may set an alarm at once.
+                drop(state);
+                due.into_iter().for_each(Waker::wake);
+                state = self.state();
+                continue;
+            }
+            let first = state.alarms.first_key_value().map(|(key, _)| key.0);
+            let until = first.unwrap_or(now + IDLE_MAX);
+            state.sleeps_until = Some(until);
+            let waited = self.changed.wait_timeout(state, until - now);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if first.is_none() && state.alarms.is_empty() && Instant::now() >= until {
+                state.is_running = false;
+                return;
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A future that counts its polls, and ends after so many.
+    async fn polled(times: u32) {
+        let mut polls = 0;
+        poll_fn(|_| {
+            polls += 1;
+            if polls > times {
+                std::task::Poll::Ready(())
+            } else {
+                std::task::Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_future_that_nothing_else_wakes_is_polled_again_and_again() {
+        let begun = Instant::now();
+        rouse(begun + 20 * MS, 10 * MS, polled(3)).await;
+        assert!(begun.elapsed() >= 40 * MS, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn an_earlier_alarm_does_not_wait_for_a_later_one() {
+        let begun = Instant::now();
+        let later = tokio::spawn(rouse(begun + 3600 * 1000 * MS, MS, polled(1)));
+        sleep(20 * MS).await;
+        rouse(begun + 40 * MS, MS, polled(1)).await;
+        later.abort();
+        assert!(begun.elapsed() < 1000 * MS, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn what_has_ended_or_was_dropped_leaves_no_alarm() {
+        let far = Instant::now() + 7200 * 1000 * MS;
+        rouse(far, MS, sleep(MS)).await;
+        let dropped = tokio::time::timeout(MS, rouse(far, MS, std::future::pending::<()>()));
+        assert!(dropped.await.is_err());
+        let at_far = |key: &&Key| key.0 == far;
+        assert_eq!(CLOCK.state().alarms.keys().filter(at_far).count(), 0);
+    }
+}
