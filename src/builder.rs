@@ -2,11 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fred::{
-    clients::Client,
-    interfaces::ClientLike,
-    types::config::Config,
-};
+use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
