@@ -1,3 +1,11 @@
 //! Tests against real servers: each is named for what must hold.
 
+mod cancel;
+mod clients;
+mod drop;
+mod extend;
+mod extend_faults;
+mod release;
+mod several;
+mod stragglers;
 mod support;
