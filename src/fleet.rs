@@ -122,7 +122,7 @@ pub(crate) async fn first_contact(
         };
         open = rest;
         match standing {
-            Standing::Fit => fit += 1,
+            Standing::Fit(_) => fit += 1,
             Standing::Unfit(MasterError::Unfit(reason)) => {
                 return Err(BuildError::Unfit {
                     master: name.to_string(),

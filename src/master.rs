@@ -9,6 +9,7 @@ use crate::{
 };
 
 pub(crate) mod connection;
+mod epoch;
 pub(crate) mod fred;
 pub(crate) mod identity;
 mod native;

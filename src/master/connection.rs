@@ -17,6 +17,7 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    epoch::{Epoch, Epochs},
     fred::send,
     identity::{Identity, Registry},
     native::Abilities,
@@ -41,6 +42,7 @@ pub(crate) struct Connection {
     pub(super) hashes: Hashes,
     pub(super) abilities: Abilities,
     pub(super) watchdog: Watchdog,
+    epochs: Epochs,
     registry: Arc<Registry>,
     last_error: Mutex<String>,
     standing: watch::Sender<Standing>,
@@ -55,8 +57,9 @@ pub(crate) enum Standing {
     Unknown,
     /// It could not be looked at: it is down, say, or refuses the user.
     Unseen(MasterError),
-    /// It may vote.
-    Fit,
+    /// It may vote, on the connection through which it was looked at: behind the next one may be
+    /// another server, which votes already under another name.
+    Fit(Epoch),
     /// It may not.
     Unfit(MasterError),
 }
@@ -69,9 +72,11 @@ impl Connection {
         settings: ConnectionConfig,
         registry: Arc<Registry>,
     ) -> Arc<Self> {
+        let client = hardened(config, settings);
         let connection = Arc::new(Self {
             name,
-            client: hardened(config, settings),
+            epochs: Epochs::new(&client),
+            client,
             hashes: Hashes::default(),
             abilities: Abilities::default(),
             watchdog: Watchdog::default(),
@@ -91,13 +96,28 @@ impl Connection {
         self.standing.subscribe()
     }
 
-    /// May a command be sent now?
-    pub(super) fn admit(&self) -> Result<(), MasterError> {
+    /// May a command be sent now? Its answer counts if it came by the connection of this epoch.
+    pub(super) fn admit(&self) -> Result<Epoch, MasterError> {
+        let now = self.epochs.now();
         match &*self.standing.borrow() {
-            Standing::Fit if self.watchdog.admits() => Ok(()),
-            Standing::Fit => Err(MasterError::Unresponsive),
+            Standing::Fit(looked_at) if *looked_at != now => Err(MasterError::NotConnected(
+                "connected anew, not looked at yet".to_owned(),
+            )),
+            Standing::Fit(_) if self.watchdog.admits() => Ok(now),
+            Standing::Fit(_) => Err(MasterError::Unresponsive),
             Standing::Unfit(error) | Standing::Unseen(error) => Err(error.clone()),
             Standing::Unknown => Err(MasterError::NotConnected(self.last_error())),
+        }
+    }
+
+    /// Did the answer just received come by the connection on which its command was admitted?
+    pub(super) fn confirm(&self, admitted: Epoch) -> Result<(), MasterError> {
+        if self.epochs.now() == admitted {
+            Ok(())
+        } else {
+            Err(MasterError::ConnectionLost(
+                "connected anew before the answer came".to_owned(),
+            ))
         }
     }
 
@@ -170,12 +190,17 @@ impl Connection {
     /// Looks at the server: its run id, role and mode, and what it can do. True if it has to be
     /// repeated.
     async fn look(&self) -> bool {
+        // Before the question: an answer by a later connection fits no earlier epoch.
+        let epoch = self.epochs.now();
         let info = match send(self, "INFO", Vec::new(), LOOK_TIMEOUT).await {
             Ok(info) => info,
             Err(error) => {
-                let is_first =
-                    !matches!(&*self.standing.borrow(), Standing::Fit | Standing::Unfit(_));
-                if is_first {
+                let is_known = match &*self.standing.borrow() {
+                    Standing::Fit(looked_at) => *looked_at == epoch,
+                    Standing::Unfit(_) => true,
+                    Standing::Unknown | Standing::Unseen(_) => false,
+                };
+                if !is_known {
                     self.standing.send_replace(Standing::Unseen(error));
                 }
                 return self.client.is_connected();
@@ -191,7 +216,7 @@ impl Connection {
         let standing = match self.registry.admit(&self.name, &identity) {
             Ok(()) => {
                 telemetry::master_connected(&self.name, &identity.server);
-                Standing::Fit
+                Standing::Fit(epoch)
             }
             Err(objection) => {
                 let error = MasterError::Unfit(objection);

@@ -47,11 +47,19 @@ impl Master for FredMaster {
         let script = ScriptCall::new(request);
         if let Some(native) = native_call(request, &connection.abilities) {
             return Box::pin(async move {
-                by_command(&connection, operation, native, &script, timeout).await
+                let admitted = connection.admit()?;
+                let answer = by_command(&connection, operation, native, &script, timeout).await?;
+                connection.confirm(admitted)?;
+                Ok(answer)
             });
         }
         let count = request.resources.len();
-        Box::pin(async move { by_script(&connection, operation, count, &script, timeout).await })
+        Box::pin(async move {
+            let admitted = connection.admit()?;
+            let answer = by_script(&connection, operation, count, &script, timeout).await?;
+            connection.confirm(admitted)?;
+            Ok(answer)
+        })
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -67,7 +75,6 @@ async fn by_script(
     script: &ScriptCall,
     timeout: Duration,
 ) -> Result<Answer, MasterError> {
-    connection.admit()?;
     let begun = Instant::now();
     let reply = match script.by_hash(&connection.hashes) {
         None => send(connection, "EVAL", script.whole(), timeout).await?,
@@ -118,7 +125,6 @@ async fn by_command(
     fallback: &ScriptCall,
     timeout: Duration,
 ) -> Result<Answer, MasterError> {
-    connection.admit()?;
     let begun = Instant::now();
     let NativeCall {
         command,

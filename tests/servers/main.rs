@@ -5,6 +5,7 @@ mod clients;
 mod drop;
 mod extend;
 mod extend_faults;
+mod identity;
 mod release;
 mod several;
 mod stragglers;
