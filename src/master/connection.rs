@@ -141,6 +141,10 @@ impl Connection {
         self.closed.cancel();
         // A client that is dropped without this leaks its connection; a hung server never answers it.
         drop(tokio::time::timeout(QUIT_TIMEOUT, self.client.quit()).await);
+        self.abort();
+    }
+
+    fn abort(&self) {
         if let Some(driver) = self.driver.get() {
             driver.abort();
         }
@@ -151,6 +155,10 @@ impl Connection {
         let mut connections = self.client.reconnect_rx();
         if self.driver.set(self.client.connect()).is_err() {
             unreachable!("opened once");
+        }
+        // Closed before there was a driver to abort: that falls to whoever comes second.
+        if self.closed.is_cancelled() {
+            return self.abort();
         }
         let mut look_at = None;
         loop {
@@ -273,4 +281,36 @@ fn hardened(mut config: Config, mut settings: ConnectionConfig) -> Client {
         Some(settings),
         Some(policy),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{net::TcpListener, time::timeout};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connection_that_is_closed_before_it_was_begun_stays_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let config = Config::from_url(&url).unwrap();
+        let connection = Connection::open(
+            "a:1".into(),
+            config,
+            ConnectionConfig::default(),
+            Arc::default(),
+        );
+        connection.close().await;
+        let begun = timeout(Duration::from_secs(1), async {
+            loop {
+                // One that was begun and given up at once is none.
+                let (stream, _) = listener.accept().await.unwrap();
+                sleep(Duration::from_millis(100)).await;
+                if !matches!(stream.try_read(&mut [0; 64]), Ok(0)) {
+                    return;
+                }
+            }
+        });
+        assert!(begun.await.is_err(), "connected after the close");
+    }
 }
