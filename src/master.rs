@@ -10,6 +10,7 @@ use crate::{
 
 pub(crate) mod connection;
 mod epoch;
+mod failure;
 pub(crate) mod fred;
 pub(crate) mod identity;
 mod native;

@@ -9,7 +9,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use fred::{
     clients::Client,
-    error::{Error, ErrorKind},
+    error::Error,
     interfaces::ClientLike,
     types::{ClusterHash, CustomCommand, Value, config::Options},
 };
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::{
     Call, Master, Operation, Request,
     connection::Connection,
+    failure::failure,
     native::{NativeCall, NativeCommand, native_call},
     scripts::ScriptCall,
 };
@@ -223,22 +224,16 @@ pub(super) async fn send(
         connection.watchdog.answered();
         return result.map_err(|_| MasterError::Timeout);
     };
-    match error.kind() {
-        ErrorKind::Timeout => {
-            if connection.watchdog.timed_out(sent) {
-                telemetry::master_hung(&connection.name);
-                connection.reconnect();
-            }
-            Err(MasterError::Timeout)
+    let failure = failure(&error);
+    match &failure {
+        MasterError::Timeout if connection.watchdog.timed_out(sent) => {
+            telemetry::master_hung(&connection.name);
+            connection.reconnect();
         }
-        ErrorKind::IO | ErrorKind::Canceled | ErrorKind::Protocol | ErrorKind::Routing => {
-            Err(MasterError::ConnectionLost(error.details().to_owned()))
-        }
-        _ => {
-            connection.watchdog.answered();
-            Err(MasterError::Server(error.details().to_owned()))
-        }
+        MasterError::Server(_) => connection.watchdog.answered(),
+        _ => {}
     }
+    Err(failure)
 }
 
 /// # Cancel safety
