@@ -43,7 +43,7 @@ impl Fleet {
         let mut configs = Vec::new();
         #[cfg_attr(not(feature = "testing"), expect(unused_mut))]
         let mut masters: Vec<Arc<dyn Master>> = Vec::new();
-        let mut names: Vec<Arc<str>> = Vec::new();
+        let mut addresses = Vec::new();
         for (index, source) in sources.into_iter().enumerate() {
             let (config, settings) = match source {
                 Source::Url(url) => {
@@ -63,11 +63,16 @@ impl Fleet {
                     continue;
                 }
             };
-            let name = name_of(&config, sentinels)?;
-            if names.contains(&name) {
-                return Err(BuildError::SameAddress(name.to_string()));
+            let address = address_of(&config, sentinels)?;
+            // Whatever the databases: it is the server that votes.
+            if addresses.contains(&address) {
+                return Err(BuildError::SameAddress(address));
             }
-            names.push(Arc::clone(&name));
+            let name: Arc<str> = match config.database {
+                None | Some(0) => address.as_str().into(),
+                Some(database) => format!("{address}/{database}").into(),
+            };
+            addresses.push(address);
             configs.push((name, config, settings));
         }
         let registry = Arc::<Registry>::default();
@@ -82,7 +87,7 @@ impl Fleet {
     }
 }
 
-fn name_of(config: &Config, sentinels: bool) -> Result<Arc<str>, BuildError> {
+fn address_of(config: &Config, sentinels: bool) -> Result<String, BuildError> {
     let hosts = || {
         let servers = config.server.hosts();
         let hosts: Vec<_> = servers
@@ -94,12 +99,12 @@ fn name_of(config: &Config, sentinels: bool) -> Result<Arc<str>, BuildError> {
     match &config.server {
         ServerConfig::Clustered { .. } => Err(BuildError::Cluster(hosts())),
         ServerConfig::Sentinel { service_name, .. } if sentinels => {
-            Ok(format!("{service_name}@{}", hosts()).into())
+            Ok(format!("{service_name}@{}", hosts()))
         }
         ServerConfig::Sentinel { .. } => Err(BuildError::SentinelManaged(hosts())),
-        ServerConfig::Centralized { .. } => Ok(hosts().into()),
+        ServerConfig::Centralized { .. } => Ok(hosts()),
         #[cfg(unix)]
-        ServerConfig::Unix { path } => Ok(path.display().to_string().into()),
+        ServerConfig::Unix { path } => Ok(path.display().to_string()),
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) type Call = Pin<Box<dyn Future<Output = Result<Answer, MasterError>> 
 /// Calls to one master reach it in the order of their first polls, as long as its connection
 /// lasts; after a reconnection an earlier one may arrive late.
 pub(crate) trait Master: Send + Sync + fmt::Debug {
-    /// Host and port, or the path of a socket; never credentials.
+    /// Host and port, or the path of a socket, and the database unless it is 0; never credentials.
     fn name(&self) -> &Arc<str>;
 
     /// Sends the request at the first poll. The answer comes within `timeout`.

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod clients;
+mod credentials;
 mod drop;
 mod extend;
 mod extend_faults;
