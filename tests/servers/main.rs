@@ -2,6 +2,8 @@
 
 mod cancel;
 mod clients;
+mod closing;
+mod connect;
 mod credentials;
 mod drop;
 mod extend;
@@ -11,3 +13,4 @@ mod release;
 mod several;
 mod stragglers;
 mod support;
+mod thaw;
