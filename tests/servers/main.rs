@@ -14,3 +14,5 @@ mod several;
 mod stragglers;
 mod support;
 mod thaw;
+#[cfg(feature = "rustls")]
+mod tls;
