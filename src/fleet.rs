@@ -43,18 +43,15 @@ impl Fleet {
     pub(crate) fn open(sources: Vec<Source>, sentinels: bool) -> Result<Self, BuildError> {
         let mut configs = Vec::new();
         let mut masters: Vec<Arc<dyn Master>> = Vec::new();
-        let mut names: Vec<Arc<str>> = Vec::new();
+        let mut addresses = Vec::new();
         for (index, source) in sources.into_iter().enumerate() {
             let (config, settings) = match source {
                 Source::Url(url) => {
-                    let invalid = |error: fred::error::Error| BuildError::InvalidUrl {
+                    let config = config_of(&url).map_err(|reason| BuildError::InvalidUrl {
                         position: index + 1,
-                        reason: error.details().to_owned(),
-                    };
-                    (
-                        Config::from_url(&url).map_err(invalid)?,
-                        ConnectionConfig::default(),
-                    )
+                        reason,
+                    })?;
+                    (config, ConnectionConfig::default())
                 }
                 Source::Config(config, settings) => (*config, *settings),
                 #[cfg(feature = "testing")]
@@ -63,11 +60,16 @@ impl Fleet {
                     continue;
                 }
             };
-            let name = name_of(&config, sentinels)?;
-            if names.contains(&name) {
-                return Err(BuildError::SameAddress(name.to_string()));
+            let address = address_of(&config, sentinels)?;
+            // Whatever the databases: it is the server that votes.
+            if addresses.contains(&address) {
+                return Err(BuildError::SameAddress(address));
             }
-            names.push(Arc::clone(&name));
+            let name: Arc<str> = match config.database {
+                None | Some(0) => address.as_str().into(),
+                Some(database) => format!("{address}/{database}").into(),
+            };
+            addresses.push(address);
             configs.push((name, config, settings));
         }
         let registry = Arc::<Registry>::default();
@@ -82,7 +84,23 @@ impl Fleet {
     }
 }
 
-fn name_of(config: &Config, sentinels: bool) -> Result<Arc<str>, BuildError> {
+/// The configuration that a URL stands for, or what is wrong with it.
+fn config_of(url: &str) -> Result<Config, String> {
+    let scheme = url.split(':').next().unwrap_or("").to_ascii_lowercase();
+    let (kind, _) = scheme.split_once(['-', '+']).unwrap_or((&scheme, ""));
+    // fred takes any scheme for its default.
+    if !["redis", "rediss", "valkey", "valkeys"].contains(&kind) {
+        return Err("it must begin with `redis://`, `rediss://` or `redis+unix://`".to_owned());
+    }
+    let config = Config::from_url(url).map_err(|error| error.details().to_owned())?;
+    // fred only logs this, and would send the password in clear.
+    if ["rediss", "valkeys"].contains(&kind) && !config.uses_tls() {
+        return Err("it asks for TLS: turn on the feature `rustls`".to_owned());
+    }
+    Ok(config)
+}
+
+fn address_of(config: &Config, sentinels: bool) -> Result<String, BuildError> {
     let hosts = || {
         let servers = config.server.hosts();
         let hosts: Vec<_> = servers
@@ -94,12 +112,12 @@ fn name_of(config: &Config, sentinels: bool) -> Result<Arc<str>, BuildError> {
     match &config.server {
         ServerConfig::Clustered { .. } => Err(BuildError::Cluster(hosts())),
         ServerConfig::Sentinel { service_name, .. } if sentinels => {
-            Ok(format!("{service_name}@{}", hosts()).into())
+            Ok(format!("{service_name}@{}", hosts()))
         }
         ServerConfig::Sentinel { .. } => Err(BuildError::SentinelManaged(hosts())),
-        ServerConfig::Centralized { .. } => Ok(hosts().into()),
+        ServerConfig::Centralized { .. } => Ok(hosts()),
         #[cfg(unix)]
-        ServerConfig::Unix { path } => Ok(path.display().to_string().into()),
+        ServerConfig::Unix { path } => Ok(path.display().to_string()),
     }
 }
 
@@ -121,7 +139,7 @@ pub(crate) async fn first_contact(
         };
         open = rest;
         match standing {
-            Standing::Fit => fit += 1,
+            Standing::Fit(_) => fit += 1,
             Standing::Unfit(MasterError::Unfit(reason)) => {
                 return Err(BuildError::Unfit {
                     master: name.to_string(),
@@ -147,4 +165,33 @@ async fn seen((name, mut standing): Contact) -> (Arc<str>, Standing) {
         .await;
     let standing = known.map_or(Standing::Unknown, |standing| standing.clone());
     (name, standing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn url_that_asks_for_tls_never_gets_a_connection_without() {
+        for url in ["rediss://:geheim@h:1", "REDISS://h", "valkeys://h"] {
+            match config_of(url) {
+                Ok(config) => assert!(config.uses_tls(), "{url}"),
+                Err(reason) => assert!(reason.contains("TLS"), "{url}: {reason}"),
+            }
+        }
+        assert!(!config_of("redis://h").unwrap().uses_tls());
+        // There is none on a socket.
+        assert!(config_of("rediss+unix:///s").unwrap_err().contains("TLS"));
+    }
+
+    #[test]
+    fn url_of_something_else_is_refused() {
+        for url in ["", "h:1", "http://h", "tls://h", "redisss://h"] {
+            let reason = config_of(url).unwrap_err();
+            assert!(reason.contains("redis://"), "{url}: {reason}");
+        }
+        for url in ["redis://h", "valkey://h:1/2", "redis+unix:///s"] {
+            assert!(config_of(url).is_ok(), "{url}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use crate::{
 };
 
 pub(crate) mod connection;
+mod epoch;
 mod exchange;
 pub(crate) mod fred;
 pub(crate) mod identity;

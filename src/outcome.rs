@@ -145,7 +145,8 @@ impl Outcomes {
 }
 
 impl Outcome {
-    /// The name of the master: its host and port, or the path of its socket; never credentials.
+    /// The name of the master: its host and port, or the path of its socket, and its database unless
+    /// that is 0 (`10.0.0.1:6379/3`); never credentials.
     #[must_use]
     pub fn master(&self) -> &str {
         &self.master

@@ -21,6 +21,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
+    epoch::{Epoch, Line},
     exchange::{exchange, hardened},
     identity::{Identity, Registry},
     native::Abilities,
@@ -37,6 +38,8 @@ const REPLACE_AFTER: Duration = Duration::from_millis(200);
 /// How long a polite goodbye may take: a hung server answers none.
 const QUIT_TIMEOUT: Duration = Duration::from_millis(500);
 
+const NOT_LOOKED_AT: &str = "connected again, not looked at yet";
+
 /// One client at a time on one master, which reconnects for ever.
 pub(crate) struct Connection {
     pub(super) name: Arc<str>,
@@ -45,7 +48,7 @@ pub(crate) struct Connection {
     pub(super) watchdog: Watchdog,
     config: Config,
     settings: ConnectionConfig,
-    client: RwLock<Client>,
+    line: RwLock<Arc<Line>>,
     registry: Arc<Registry>,
     last_error: Mutex<String>,
     standing: watch::Sender<Standing>,
@@ -61,10 +64,33 @@ pub(crate) enum Standing {
     Unknown,
     /// It could not be looked at: it is down, say, or refuses the user, or its connection is new.
     Unseen(MasterError),
-    /// It may vote.
-    Fit,
+    /// It may vote, on the connection through which it was looked at: behind the next one may be
+    /// another server, which votes already under another name.
+    Fit(Epoch),
     /// It may not.
     Unfit(MasterError),
+}
+
+/// Leave to send a command, by the connection of its time.
+pub(super) struct Admission {
+    line: Arc<Line>,
+    epoch: Epoch,
+}
+
+impl Admission {
+    pub(super) fn client(&self) -> &Client {
+        &self.line.client
+    }
+
+    /// Did the answer just received come by that connection? Else it may be another server's.
+    pub(super) fn confirm(&self) -> Result<(), MasterError> {
+        if self.line.now() == self.epoch {
+            Ok(())
+        } else {
+            let anew = "connected anew before the answer came".to_owned();
+            Err(MasterError::ConnectionLost(anew))
+        }
+    }
 }
 
 /// What a look came to.
@@ -96,7 +122,7 @@ impl Connection {
             hashes: Hashes::default(),
             abilities: Abilities::default(),
             watchdog: Watchdog::default(),
-            client: RwLock::new(hardened(&config, &settings)),
+            line: RwLock::new(Arc::new(Line::new(hardened(&config, &settings), 0))),
             config,
             settings,
             registry,
@@ -116,19 +142,24 @@ impl Connection {
         self.standing.subscribe()
     }
 
-    /// May a command be sent now?
-    pub(super) fn admit(&self) -> Result<(), MasterError> {
+    /// May a command be sent now, and by which connection?
+    pub(super) fn admit(&self) -> Result<Admission, MasterError> {
+        let line = self.line();
+        let epoch = line.now();
         match &*self.standing.borrow() {
-            Standing::Fit if self.watchdog.admits() => Ok(()),
-            Standing::Fit => Err(MasterError::Unresponsive),
+            Standing::Fit(looked_at) if *looked_at != epoch => {
+                Err(MasterError::NotConnected(NOT_LOOKED_AT.to_owned()))
+            }
+            Standing::Fit(_) if self.watchdog.admits() => Ok(Admission { line, epoch }),
+            Standing::Fit(_) => Err(MasterError::Unresponsive),
             Standing::Unfit(error) | Standing::Unseen(error) => Err(error.clone()),
             Standing::Unknown => Err(MasterError::NotConnected(self.last_error())),
         }
     }
 
-    pub(super) fn client(&self) -> Client {
-        let client = self.client.read().unwrap_or_else(PoisonError::into_inner);
-        client.clone()
+    fn line(&self) -> Arc<Line> {
+        let line = self.line.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&line)
     }
 
     pub(super) fn last_error(&self) -> String {
@@ -150,8 +181,8 @@ impl Connection {
         // However this task ends, also with its runtime: nobody is to wait for it any longer.
         let _ended = self.ended.clone().drop_guard();
         while !self.closed.is_cancelled() {
-            let client = self.client();
-            match self.live(&client).await {
+            let line = self.line();
+            match self.live(&line).await {
                 End::Closed => return,
                 End::Hung => {
                     telemetry::master_hung(&self.name);
@@ -164,13 +195,15 @@ impl Connection {
             }
             // A new one, as fred's own counters are wrong once its task has ended early.
             let fresh = hardened(&self.config, &self.settings);
-            *self.client.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+            let fresh = Arc::new(line.next(fresh));
+            *self.line.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         }
     }
 
     /// Drives one client until it is of no more use. Its task is aborted then, which closes its
     /// socket, even where that is stuck in a write that the server never reads.
-    async fn live(&self, client: &Client) -> End {
+    async fn live(&self, line: &Line) -> End {
+        let client = &line.client;
         let mut errors = client.error_rx();
         let mut connections = client.reconnect_rx();
         let mut task = AbortOnDropHandle::new(client.connect());
@@ -182,7 +215,7 @@ impl Connection {
                     Some(pause) => sleep(pause).await,
                     None => std::future::pending().await,
                 }
-                self.look(client).await
+                self.look(line).await
             };
             tokio::select! {
                 biased;
@@ -232,17 +265,20 @@ impl Connection {
     /// A new connection leads to whoever is there now.
     fn doubt(&self) {
         self.standing.send_if_modified(|standing| {
-            let was_fit = matches!(standing, Standing::Fit);
+            let was_fit = matches!(standing, Standing::Fit(_));
             if was_fit {
-                let new = "connected again, not looked at yet".to_owned();
-                *standing = Standing::Unseen(MasterError::NotConnected(new));
+                let error = MasterError::NotConnected(NOT_LOOKED_AT.to_owned());
+                *standing = Standing::Unseen(error);
             }
             was_fit
         });
     }
 
     /// Looks at the server: its run id, role and mode, and what it can do.
-    async fn look(&self, client: &Client) -> Look {
+    async fn look(&self, line: &Line) -> Look {
+        let client = &line.client;
+        // Before the question: an answer by a later connection fits no earlier epoch.
+        let epoch = line.now();
         let info = match exchange(self, client, "INFO", Vec::new(), LOOK_TIMEOUT).await {
             Ok(info) => info,
             Err(MasterError::Timeout) => return Look::Hung,
@@ -271,10 +307,10 @@ impl Connection {
             return Look::Again;
         }
         self.abilities.found(identity.native);
-        if !matches!(*self.standing.borrow(), Standing::Fit) {
+        if !matches!(*self.standing.borrow(), Standing::Fit(known) if known == epoch) {
             self.load_scripts(client).await;
             telemetry::master_connected(&self.name, &identity.server);
-            self.standing.send_replace(Standing::Fit);
+            self.standing.send_replace(Standing::Fit(epoch));
         }
         Look::Done
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     Call, Master, Operation, Request,
-    connection::Connection,
+    connection::{Admission, Connection},
     exchange::exchange,
     native::{NativeCall, NativeCommand, native_call},
     scripts::ScriptCall,
@@ -36,13 +36,18 @@ impl Master for FredMaster {
         let connection = Arc::clone(&self.0);
         let operation = request.operation;
         let script = ScriptCall::new(request);
-        if let Some(native) = native_call(request, &connection.abilities) {
-            return Box::pin(async move {
-                by_command(&connection, operation, native, &script, timeout).await
-            });
-        }
         let count = request.resources.len();
-        Box::pin(async move { by_script(&connection, operation, count, &script, timeout).await })
+        let native = native_call(request, &connection.abilities);
+        Box::pin(async move {
+            let channel = Channel {
+                admission: connection.admit()?,
+                connection: &connection,
+            };
+            match native {
+                Some(native) => by_command(channel, operation, native, &script, timeout).await,
+                None => by_script(channel, operation, count, &script, timeout).await,
+            }
+        })
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -52,21 +57,20 @@ impl Master for FredMaster {
 }
 
 async fn by_script(
-    connection: &Connection,
+    channel: Channel<'_>,
     operation: Operation,
     count: usize,
     script: &ScriptCall,
     timeout: Duration,
 ) -> Result<Answer, MasterError> {
-    connection.admit()?;
     let begun = Instant::now();
-    let reply = match script.by_hash(&connection.hashes) {
-        None => send(connection, "EVAL", script.whole(), timeout).await?,
-        Some(arguments) => match send(connection, "EVALSHA", arguments, timeout).await {
+    let reply = match script.by_hash(&channel.connection.hashes) {
+        None => channel.send("EVAL", script.whole(), timeout).await?,
+        Some(arguments) => match channel.send("EVALSHA", arguments, timeout).await {
             // The master forgot its scripts (a restart, SCRIPT FLUSH, a fail-over).
             Err(MasterError::Server(error)) if error.starts_with("NOSCRIPT") => {
                 let left = left_of(timeout, begun)?;
-                send(connection, "EVAL", script.whole(), left).await?
+                channel.send("EVAL", script.whole(), left).await?
             }
             reply => reply?,
         },
@@ -103,13 +107,12 @@ fn script_answer(operation: Operation, count: usize, reply: &Value) -> Option<An
 }
 
 async fn by_command(
-    connection: &Connection,
+    channel: Channel<'_>,
     operation: Operation,
     native: NativeCall,
     fallback: &ScriptCall,
     timeout: Duration,
 ) -> Result<Answer, MasterError> {
-    connection.admit()?;
     let begun = Instant::now();
     let NativeCall {
         command,
@@ -118,11 +121,11 @@ async fn by_command(
         question,
     } = native;
     let key = arguments[0].clone();
-    let reply = match send(connection, name, arguments, timeout).await {
+    let reply = match channel.send(name, arguments, timeout).await {
         Err(MasterError::Server(error)) if is_unknown(command, &error) => {
-            connection.abilities.refuse(command);
+            channel.connection.abilities.refuse(command);
             let left = left_of(timeout, begun)?;
-            return by_script(connection, operation, 1, fallback, left).await;
+            return by_script(channel, operation, 1, fallback, left).await;
         }
         reply => reply?,
     };
@@ -137,14 +140,14 @@ async fn by_command(
         }
         // It was not set: ask why. The answer is known to be a "no" already, so this may fail.
         (NativeCommand::SetNx, true) => {
-            let left = ask(connection, question, key, timeout, begun).await;
+            let left = ask(&channel, question, key, timeout, begun).await;
             Ok(Answer::Busy {
                 seen: 0,
                 time_left: left.ok().and_then(millis),
             })
         }
         (NativeCommand::SetIfeq, true) => {
-            match ask(connection, question, key, timeout, begun).await? {
+            match ask(&channel, question, key, timeout, begun).await? {
                 0 => Ok(Answer::Missing),
                 _ => Ok(Answer::NotHeld),
             }
@@ -153,13 +156,15 @@ async fn by_command(
 }
 
 async fn ask(
-    connection: &Connection,
+    channel: &Channel<'_>,
     name: &'static str,
     key: Value,
     timeout: Duration,
     begun: Instant,
 ) -> Result<i64, MasterError> {
-    let reply = send(connection, name, vec![key], left_of(timeout, begun)?).await?;
+    let reply = channel
+        .send(name, vec![key], left_of(timeout, begun)?)
+        .await?;
     reply.as_i64().ok_or_else(|| unexpected(&reply))
 }
 
@@ -203,22 +208,35 @@ fn unexpected(reply: &Value) -> MasterError {
     MasterError::Unexpected(text)
 }
 
-/// Sends one command, which ends within the timeout, and tells the watchdog how it went.
-async fn send(
-    connection: &Connection,
-    name: &'static str,
-    arguments: Vec<Value>,
-    timeout: Duration,
-) -> Result<Value, MasterError> {
-    let sent = Instant::now();
-    let client = connection.client();
-    let result = exchange(connection, &client, name, arguments, timeout).await;
-    match &result {
-        Ok(_) | Err(MasterError::Server(_)) => connection.watchdog.answered(),
-        Err(MasterError::Timeout) if connection.watchdog.timed_out(sent) => connection.suspect(),
-        Err(_) => {}
+/// The way of one call to the master: all its commands go by the connection on which it was
+/// admitted.
+struct Channel<'a> {
+    connection: &'a Connection,
+    admission: Admission,
+}
+
+impl Channel<'_> {
+    /// Sends one command, which ends within the timeout, and tells the watchdog how it went.
+    async fn send(
+        &self,
+        name: &'static str,
+        arguments: Vec<Value>,
+        timeout: Duration,
+    ) -> Result<Value, MasterError> {
+        let sent = Instant::now();
+        let (connection, client) = (self.connection, self.admission.client());
+        let result = exchange(connection, client, name, arguments, timeout).await;
+        match &result {
+            Ok(_) | Err(MasterError::Server(_)) => connection.watchdog.answered(),
+            Err(MasterError::Timeout) if connection.watchdog.timed_out(sent) => {
+                connection.suspect();
+            }
+            Err(_) => {}
+        }
+        let reply = result?;
+        self.admission.confirm()?;
+        Ok(reply)
     }
-    result
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl Link {
         // end for ever.
         let _end = End(self);
         let connected = tokio::select! {
-            connected = TcpStream::connect(&shared.upstream) => connected,
+            connected = TcpStream::connect(shared.upstream()) => connected,
             () = self.fate_reaches(Fate::Cut) => return reset(&client),
         };
         let Ok(mut server) = connected else {

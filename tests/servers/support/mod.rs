@@ -23,6 +23,8 @@ pub mod relay;
 pub mod resp;
 pub mod server;
 pub mod servers;
+#[cfg(feature = "rustls")]
+pub mod tls;
 
 #[cfg(test)]
 mod relay_tests;

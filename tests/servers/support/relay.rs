@@ -35,7 +35,7 @@ pub(super) struct Weather {
 /// What the relay and its links share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) upstream: String,
+    upstream: Mutex<String>,
     pub(super) weather: watch::Sender<Weather>,
     pub(super) dropped: AtomicUsize,
     accepted: AtomicUsize,
@@ -58,7 +58,7 @@ impl Relay {
     pub async fn start(upstream: impl Into<String>) -> Self {
         let (port, listener) = Port::listen().await;
         let shared = Arc::new(Shared {
-            upstream: upstream.into(),
+            upstream: Mutex::new(upstream.into()),
             weather: watch::Sender::new(Weather::default()),
             dropped: AtomicUsize::new(0),
             accepted: AtomicUsize::new(0),
@@ -75,6 +75,11 @@ impl Relay {
     /// Starts a relay in front of a server.
     pub async fn before(server: &Server) -> Self {
         Self::start(server.addr()).await
+    }
+
+    /// Leads new connections to another server; present ones stay where they are.
+    pub fn redirect(&self, server: &Server) {
+        *self.shared.upstream.lock().expect("relay's upstream") = server.addr();
     }
 
     /// The port.
@@ -177,7 +182,10 @@ impl Relay {
             link.meet(Fate::Released);
             let ended = timeout(RELEASE_LIMIT, link.ended()).await;
             ended.unwrap_or_else(|_| {
-                panic!("{} did not execute what was released", self.shared.upstream)
+                panic!(
+                    "{} did not execute what was released",
+                    self.shared.upstream()
+                )
             });
         }
         bytes
@@ -214,6 +222,13 @@ impl Relay {
         let mut links = self.shared.links.lock().expect("relay's links");
         links.retain(|link| link.fate() != Fate::Ended);
         links.clone()
+    }
+}
+
+impl Shared {
+    /// Where new connections lead.
+    pub(super) fn upstream(&self) -> String {
+        self.upstream.lock().expect("relay's upstream").clone()
     }
 }
 

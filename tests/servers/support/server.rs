@@ -49,7 +49,7 @@ impl Server {
     }
 
     /// Starts a server with more arguments, such as `["--maxmemory", "1mb"]`; they replace the
-    /// defaults.
+    /// defaults. The first may be the path of a configuration file.
     pub async fn start_with(extra: &[&str]) -> Self {
         Self::start_until(extra, Readiness::Serves).await
     }
@@ -93,6 +93,12 @@ impl Server {
     /// `127.0.0.1:PORT`.
     pub fn addr(&self) -> String {
         self.port.addr()
+    }
+
+    /// Where a file of this name in the server's own directory is, which its arguments may name
+    /// without a path: `["--unixsocket", "server.sock"]`.
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
     }
 
     /// The process id. Panics when the server is dead.
@@ -256,7 +262,10 @@ impl Server {
             defaults.push(("--enable-debug-command", "yes"));
         }
         defaults.retain(|(name, _)| !extra.contains(name));
-        let mut args = vec!["--port".to_owned(), self.port().to_string()];
+        let has_file = extra.first().is_some_and(|first| !first.starts_with('-'));
+        let (file, extra) = extra.split_at(usize::from(has_file));
+        let mut args: Vec<_> = file.iter().map(ToString::to_string).collect();
+        args.extend(["--port".to_owned(), self.port().to_string()]);
         args.extend(
             defaults
                 .iter()
