@@ -62,12 +62,13 @@ async fn extension_without_a_quorum_is_tried_again_and_harms_nothing_on_healthy_
         assert!(lock.remaining() > TTL);
         assert_eq!(servers[2].calls("del").await, deletes);
         everywhere(&servers, "k", &token).await;
-        eventually("all are extended", AT_ONCE, async || {
-            let mut all = true;
+        // Whichever came back first made the quorum; the other is extended by the next round.
+        eventually("a quorum is extended", AT_ONCE, async || {
+            let mut extended = 0;
             for server in &servers {
-                all &= server.pttl("k").await > BETWEEN_MS;
+                extended += usize::from(server.pttl("k").await > BETWEEN_MS);
             }
-            all
+            extended >= 2
         })
         .await;
     }

@@ -40,8 +40,8 @@ async fn reconnections(frozen: Duration) -> usize {
 }
 
 #[tokio::test]
-async fn master_that_hangs_and_goes_on_takes_part_again_with_one_reconnection() {
-    assert_eq!(reconnections(Duration::from_millis(1200)).await, 1);
+async fn master_that_hangs_and_goes_on_takes_part_again_with_one_reconnection_at_most() {
+    assert!(reconnections(Duration::from_millis(1200)).await <= 1);
 }
 
 #[tokio::test]
