@@ -47,14 +47,11 @@ impl Fleet {
         for (index, source) in sources.into_iter().enumerate() {
             let (config, settings) = match source {
                 Source::Url(url) => {
-                    let invalid = |error: fred::error::Error| BuildError::InvalidUrl {
+                    let invalid = |reason| BuildError::InvalidUrl {
                         position: index + 1,
-                        reason: error.details().to_owned(),
+                        reason,
                     };
-                    (
-                        Config::from_url(&url).map_err(invalid)?,
-                        ConnectionConfig::default(),
-                    )
+                    (parse(&url).map_err(invalid)?, ConnectionConfig::default())
                 }
                 Source::Config(config, settings) => (*config, *settings),
                 #[cfg(feature = "testing")]
@@ -80,6 +77,22 @@ impl Fleet {
         }
         Ok(Self { masters, contacts })
     }
+}
+
+fn parse(url: &str) -> Result<Config, String> {
+    let config = Config::from_url(url).map_err(|error| error.details().to_owned())?;
+    if asks_for_tls(url) && !config.uses_tls() {
+        return Err("it asks for TLS, which needs the feature `rustls`".to_owned());
+    }
+    Ok(config)
+}
+
+/// A fred that was built without TLS would connect in plain text, and send the password so.
+fn asks_for_tls(url: &str) -> bool {
+    let scheme = url.trim_start().to_ascii_lowercase();
+    ["rediss", "valkeys"]
+        .iter()
+        .any(|tls| scheme.starts_with(tls))
 }
 
 fn name_of(config: &Config, sentinels: bool) -> Result<Arc<str>, BuildError> {
@@ -148,4 +161,24 @@ async fn seen((name, mut standing): Contact) -> (Arc<str>, Standing) {
         .await;
     let standing = known.map_or(Standing::Unknown, |standing| standing.clone());
     (name, standing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_asks_for_tls_gets_tls_or_is_refused() {
+        for url in [
+            "rediss://a:1",
+            "valkeys://a:1",
+            "REDISS://a:1",
+            " rediss://a:1",
+            "rediss-sentinel://a:1?sentinelServiceName=b",
+        ] {
+            assert!(parse(url).map_or(true, |config| config.uses_tls()), "{url}");
+        }
+        let plain = parse("redis://rediss:rediss@a:1").unwrap();
+        assert!(!plain.uses_tls());
+    }
 }
