@@ -148,6 +148,7 @@ impl Store {
             }
         }
         self.raise_fences(request);
+        self.keep_fences(request);
         Answer::Extended
     }
 
@@ -202,5 +203,42 @@ impl Store {
                 );
             }
         }
+    }
+
+    /// An extension starts the retention anew.
+    fn keep_fences(&mut self, request: &Request) {
+        let Some(FenceWrite { lives_ms, .. }) = request.fence else {
+            return;
+        };
+        let lives = Duration::from_millis(lives_ms);
+        for key in request.resources.fence_keys() {
+            if self.time_left(key).is_none_or(|left| left < lives) {
+                let fence = self.fence(key).to_string();
+                self.set(key, &fence, Some(lives));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Redlock, testing::MemoryMasters};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_outlives_every_extension_by_its_retention() {
+        let masters = MemoryMasters::new(1);
+        let fencing = crate::Fencing::on(Duration::from_secs(10));
+        let builder = Redlock::builder().memory(&masters).fencing(fencing);
+        let redlock = builder.connect().await.unwrap();
+        let ttl = Duration::from_secs(3);
+        let mut lock = redlock.acquire(["a"], ttl).await.unwrap();
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            lock.extend(ttl).await.unwrap();
+            let left = masters.time_left(0, "{a}:fence");
+            assert_eq!(left, Some(Duration::from_secs(13)));
+        }
+        assert_eq!(masters.get(0, "{a}:fence"), Some(lock.fence().to_string()));
     }
 }
