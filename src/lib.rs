@@ -87,6 +87,8 @@ mod lock;
 mod master;
 mod outcome;
 mod quorum;
+#[cfg(doctest)]
+mod readme;
 mod redlock;
 mod resources;
 mod retry;
