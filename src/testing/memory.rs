@@ -19,8 +19,10 @@ use crate::{
 ///
 /// Give them to any number of [`Redlock`](crate::Redlock)s by
 /// [`Builder::memory`](crate::Builder::memory): each is one more client of the same masters.
-/// Cheap to clone; clones are the same masters. Methods that take the index of a master panic if
-/// there is none.
+/// Cheap to clone; clones are the same masters.
+///
+/// # Panics
+/// Methods that take the index of a master, which counts from 0, panic if there is none.
 #[derive(Debug, Clone)]
 pub struct MemoryMasters(Arc<[Arc<MemoryMaster>]>);
 
@@ -53,7 +55,8 @@ enum Fault {
 }
 
 impl MemoryMasters {
-    /// So many empty masters: five as a rule, from 1 to 63.
+    /// So many empty masters: five as a rule. A [`Redlock`](crate::Redlock) takes 1 to
+    /// [`MASTERS_MAX`](crate::MASTERS_MAX).
     #[must_use]
     pub fn new(count: usize) -> Self {
         let named = |index| MemoryMaster {
@@ -84,7 +87,8 @@ impl MemoryMasters {
         self.state(master).fault = Fault::Stopped;
     }
 
-    /// Lets a master hang: requests time out, and are never done.
+    /// Lets a master hang: requests time out, and are never done, not even after
+    /// [`heal`](Self::heal).
     pub fn hang(&self, master: usize) {
         self.state(master).fault = Fault::Hung;
     }
@@ -109,7 +113,7 @@ impl MemoryMasters {
         self.state(master).store.clear();
     }
 
-    /// How long a master takes to answer. Zero at first.
+    /// How long a master takes to answer, half of it on the way there. Zero at first.
     pub fn set_latency(&self, master: usize, latency: Duration) {
         self.state(master).latency = latency;
     }
@@ -143,7 +147,7 @@ impl MemoryMasters {
         self.state(master).store.keys()
     }
 
-    /// How many requests a master has had.
+    /// How many requests have reached a master, those that it refused or did not answer included.
     #[must_use]
     pub fn calls(&self, master: usize) -> u64 {
         self.state(master).calls
