@@ -19,7 +19,9 @@ fn answer() -> impl Strategy<Value = Answer> {
 
 fn tally(quorum: Quorum, answers: &[Answer]) -> Tally {
     let mut tally = Tally::new(quorum);
-    answers.iter().for_each(|a| tally.count(a));
+    for answer in answers {
+        tally.count(answer);
+    }
     tally
 }
 
