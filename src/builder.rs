@@ -25,6 +25,20 @@ pub const MASTERS_MAX: usize = 63;
 ///
 /// Every client of the same resources must have the same masters: lists that share too few break
 /// exclusion.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), fredlock::BuildError> {
+/// use fredlock::{Redlock, Retry};
+/// use std::time::Duration;
+///
+/// let redlock = Redlock::builder()
+///     .urls(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+///     .connect_timeout(Duration::from_secs(5))
+///     .settings(|settings| settings.retry(Retry::default().count(3)))
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
 #[must_use = "nothing is connected until `connect`"]
 pub struct Builder {
     sources: Vec<Source>,
@@ -85,7 +99,8 @@ pub enum BuildError {
     Unfit {
         /// Which master.
         master: String,
-        /// Why: it is a replica, a cluster node, a sentinel, or the same server as another, which is named.
+        /// Why: it is a replica, a cluster node, a sentinel, or the same server as another, which is
+        /// named.
         reason: String,
     },
     /// It was called outside a tokio runtime.
@@ -114,7 +129,8 @@ impl Default for Builder {
 
 impl Builder {
     /// Adds a master by its URL, as fred has them: `redis://user:password@host:port/database`,
-    /// `rediss://…` for TLS (with the feature `rustls`), `redis+unix:///path/to/socket`.
+    /// `rediss://…` for TLS (with the feature `rustls`), `redis+unix:///path/to/socket`. The port
+    /// defaults to 6379. `valkey` may stand for `redis`. It is parsed in [`connect`](Self::connect).
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.sources.push(Source::Url(url.into()));
         self
@@ -132,6 +148,7 @@ impl Builder {
     }
 
     /// Adds a master by a configuration of fred, for what a URL cannot say, such as certificates.
+    /// Its `fail_fast` does not count: a master that is down is connected to when it comes up.
     pub fn config(mut self, config: Config) -> Self {
         self.sources
             .push(Source::Config(Box::new(config), Box::default()));
@@ -140,7 +157,7 @@ impl Builder {
 
     /// Adds the master that a client of fred is configured for. The client itself is not used: a
     /// sibling on a connection of its own is made, with its configuration, but so that it never
-    /// sends a command twice.
+    /// sends a command twice and reconnects without end.
     pub fn client(mut self, client: &Client) -> Self {
         let settings = client.connection_config().clone();
         self.sources.push(Source::Config(
@@ -150,7 +167,7 @@ impl Builder {
         self
     }
 
-    /// Adds in-memory masters.
+    /// Adds in-memory masters, in the order of their indices.
     #[cfg(feature = "testing")]
     pub fn memory(mut self, masters: &crate::testing::MemoryMasters) -> Self {
         self.sources.extend(masters.as_masters().map(Source::Ready));
@@ -165,7 +182,8 @@ impl Builder {
     }
 
     /// By how much the clocks of masters and client may differ in rate, as a part of the ttl that
-    /// is taken off the validity: from 0 to 0.5. Defaults to 0.01. Exclusion rests on it.
+    /// is taken off the validity (with 2 ms more): from 0 to 0.5. Defaults to 0.01. Exclusion rests
+    /// on it.
     pub fn drift_factor(mut self, factor: f64) -> Self {
         self.drift_factor = factor;
         self
@@ -184,14 +202,15 @@ impl Builder {
         self
     }
 
-    /// The longest that [`connect`](Self::connect) waits for masters. Defaults to 2 s.
+    /// The longest that [`connect`](Self::connect) waits for masters; zero waits for none. Defaults
+    /// to 2 s.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
     /// What tells the time of day in microseconds since 1970. It only chooses which fence is
-    /// proposed first; no guarantee rests on it.
+    /// proposed first; no guarantee rests on it. Defaults to the system's.
     #[cfg(feature = "testing")]
     pub fn wall_clock(mut self, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         self.wall_clock = Arc::new(clock);

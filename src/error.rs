@@ -78,7 +78,8 @@ pub enum AcquireError {
 }
 
 impl AcquireError {
-    /// Does it say that somebody else holds the lock? (Else masters were missing, or the call was wrong.)
+    /// Does it say that somebody else holds the lock? Looks into [`Timeout`](Self::Timeout) too.
+    /// (Else masters were missing, or the call was wrong.)
     #[must_use]
     pub fn is_busy(&self) -> bool {
         match self {
@@ -163,6 +164,22 @@ pub enum ReleaseError {
 }
 
 /// Why [`using`](crate::Redlock::using) did not run a routine under a lock from beginning to end.
+///
+/// ```no_run
+/// # async fn count() -> u64 { 1 }
+/// # async fn example(redlock: fredlock::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+/// use fredlock::UsingError;
+/// use std::time::Duration;
+///
+/// match redlock.using(["stock"], Duration::from_secs(5), async |_| count().await).await {
+///     Ok(count) => println!("{count}"),
+///     Err(UsingError::Lost { output: Some(count), reason, .. }) => {
+///         println!("{count}, but somebody may have changed it: {reason}");
+///     }
+///     Err(error) => return Err(error.into()),
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum UsingError<T> {

@@ -16,8 +16,30 @@ use crate::{error::TTL_MAX, resources::Resources};
 /// of which the first was held before the second began have rising fences, whatever the clocks,
 /// while a quorum of masters remembers.
 ///
-/// Fences compare for each resource only. A fence is at most 2^53 − 2, so it survives any storage
-/// that keeps numbers as doubles.
+/// Where the resource is read, and written by what was read, the read brings the fence too: an
+/// earlier holder could write in between otherwise.
+///
+/// Fences compare for each resource only. A fence is from 1 to 2^53 − 2, so it fits a signed 64-bit
+/// column and survives any storage that keeps numbers as doubles. Nearby numbers mean nothing: they
+/// follow the wall clock.
+///
+/// ```
+/// # use fredlock::Fence;
+/// struct Account { newest: Fence, balance: i64 }
+///
+/// impl Account {
+///     fn set(&mut self, balance: i64, fence: Fence) -> Result<(), &'static str> {
+///         if fence < self.newest {
+///             return Err("a later holder has been here");
+///         }
+///         (self.newest, self.balance) = (fence, balance);
+///         Ok(())
+///     }
+/// }
+/// # let mut account = Account { newest: Fence::NONE, balance: 0 };
+/// # account.set(1, Fence::NONE).unwrap();
+/// # assert_eq!(account.balance, 1);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
@@ -33,7 +55,7 @@ impl Fence {
         Self(number)
     }
 
-    /// The number, for storage.
+    /// The number, for storage; 0 for [`NONE`](Self::NONE).
     #[must_use]
     pub fn get(self) -> u64 {
         self.0
@@ -93,8 +115,8 @@ impl Default for Fencing {
     }
 }
 
-/// The low bits of a proposal are the client's: two clients never propose the same number, even
-/// where masters have forgotten.
+/// The low bits of a proposal are the client's, drawn at random: two clients that drew different
+/// ones never propose the same number, even where masters have forgotten.
 const CLIENT_BITS: u32 = 8;
 
 /// No clock alone can propose more: one insane clock cannot use up a resource's fences.

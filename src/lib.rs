@@ -28,6 +28,9 @@
 //! [`Redlock::acquire`] gives a [`Lock`] to extend and release by hand; [`Redlock::try_acquire`]
 //! does not wait.
 //!
+//! What happens is told by [`tracing`](https://docs.rs/tracing) spans and events with the target
+//! `fredlock`: losses, masters that hang or must not vote, and releases that failed as warnings.
+//!
 //! # Guarantees
 //!
 //! - **Exclusion.** At most one holder's validity covers any moment, if the clocks of masters and
@@ -48,7 +51,9 @@
 //! - A master that restarts empty has forgotten its locks and fences: then two holders are possible.
 //!   Give masters persistence with `appendfsync always`, and `maxmemory-policy noeviction`.
 //! - Every client must have the same masters. Two lists that share too few of them exclude nothing.
-//! - Waiters of a lock are not served in order.
+//! - The clock that validity is measured on is Rust's `Instant`, which stands still while the machine
+//!   is suspended: a holder that wakes up is a paused holder.
+//! - Waiters of a lock are not served in order: each polls.
 //!
 //! # Layout
 //!
@@ -60,6 +65,7 @@
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `resources`, `token`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the scripts, and fred behind it |
+//! | `core`, `background`, `clock`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; events |
 //! | [`testing`] | in-memory masters (feature `testing`) |
 //!
 //! # Features
@@ -94,6 +100,8 @@ mod master;
 mod mutant;
 mod outcome;
 mod quorum;
+#[cfg(doctest)]
+mod readme;
 mod redlock;
 mod resources;
 mod retry;

@@ -23,6 +23,21 @@ use crate::{
 /// Dropping it releases it in the background, on the runtime on which its
 /// [`Redlock`](crate::Redlock) was built; [`release`](Self::release) waits for that and tells how it
 /// went. Nothing extends it by itself: see [`using`](crate::Redlock::using) for that.
+///
+/// ```no_run
+/// # async fn example(redlock: fredlock::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let ttl = Duration::from_secs(5);
+/// let mut lock = redlock.acquire(["invoice:4821", "customer:7"], ttl).await?;
+/// // … some of the work …
+/// if lock.remaining() < ttl / 2 {
+///     lock.extend(ttl).await?; // an error once it is not ours any more
+/// }
+/// // … the rest, written with `lock.fence()` …
+/// lock.release().await?;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 #[must_use = "a lock that is dropped is released"]
 pub struct Lock {
@@ -55,7 +70,7 @@ impl Lock {
         lock
     }
 
-    /// What is locked.
+    /// What is locked: the names, sorted and without duplicates.
     #[must_use]
     pub fn resources(&self) -> &Resources {
         &self.claim.terms().resources
@@ -95,7 +110,8 @@ impl Lock {
         &self.outcomes
     }
 
-    /// Extends the validity to `ttl` from now. A shorter ttl than what is left changes nothing.
+    /// Extends the validity to `ttl` − drift from now. A shorter one than what is left changes
+    /// nothing. The fence stays.
     ///
     /// Where a master lost its key (it restarted empty, say) and a quorum still has it, it is put
     /// back. A round without a quorum is tried again while validity lasts.
@@ -196,7 +212,7 @@ impl Lock {
         }
     }
 
-    /// Leaves the lock to its ttl: nobody can have it before that is over.
+    /// Leaves the lock to its ttl: nothing is sent, and nobody can have it before that is over.
     pub fn forget(self) {
         self.claim.forget();
     }

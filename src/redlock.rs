@@ -51,6 +51,9 @@ impl Redlock {
     ///
     /// # Errors
     /// See [`Builder::connect`].
+    ///
+    /// # Cancel safety
+    /// Connections that were begun are closed.
     pub async fn connect<I>(urls: I) -> Result<Self, BuildError>
     where
         I: IntoIterator,
@@ -59,7 +62,7 @@ impl Redlock {
         Self::builder().urls(urls).connect().await
     }
 
-    /// Starts with no master and every setting at its default.
+    /// Starts with no master and every setting at its default: see [`Builder`].
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -71,7 +74,8 @@ impl Redlock {
         }
     }
 
-    /// A handle on the same masters with other settings.
+    /// A handle on the same masters, over the same connections, with other settings; this one keeps
+    /// its own. [`Settings`] has an example.
     #[must_use]
     pub fn with(&self, change: impl FnOnce(Settings) -> Settings) -> Self {
         let settings = change(Settings::clone(&self.settings));
@@ -82,7 +86,11 @@ impl Redlock {
     }
 
     /// Acquires all of the resources, or none, trying again as the settings say
-    /// ([`Settings::retry`], [`Settings::wait_limit`]).
+    /// ([`Settings::retry`], [`Settings::wait_limit`]): by default 10 times, about 200 ms apart.
+    ///
+    /// `resources` are 1 to [`RESOURCES_MAX`](crate::RESOURCES_MAX) names of 1 to
+    /// [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes; order and duplicates do not matter. A lock
+    /// is not reentrant: whoever holds a resource already waits for itself.
     ///
     /// `ttl` is how long masters keep the lock unless it is extended: from 1 ms to 100 years, in
     /// whole milliseconds. The validity is shorter (see [`Lock::remaining`]), and nothing is left of
@@ -94,7 +102,8 @@ impl Redlock {
     /// - [`AcquireError::Expired`] if masters were too slow for the ttl;
     /// - [`AcquireError::Timeout`] if the wait limit ran out;
     /// - [`AcquireError::InvalidResources`], [`AcquireError::InvalidTtl`] before anything is sent;
-    /// - [`AcquireError::FenceExhausted`], [`AcquireError::ShutDown`].
+    /// - [`AcquireError::FenceExhausted`] if masters have seen the largest fence that there can be;
+    /// - [`AcquireError::ShutDown`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
     /// Dropping the future takes back whatever was written, in the background.
@@ -186,7 +195,7 @@ impl Redlock {
         using::run(&self.core, &self.settings, call, lock, ttl, routine).await
     }
 
-    /// Ends the use of the masters: no new lock is given, the signal of every running
+    /// Ends the use of the masters, for all clones: no new lock is given, the signal of every running
     /// [`using`](Self::using) fires, routines, roll-backs and releases are waited for, and the
     /// connections are closed; all within `deadline`. Locks that the caller holds still are left to
     /// their ttl.
@@ -209,7 +218,8 @@ impl Redlock {
     }
 
     /// How many tasks of its own are running: keepers, roll-backs, calls that were decided before
-    /// they were answered. None once all calls have ended and all masters have answered.
+    /// they were answered. 0 once all calls have ended and all masters have answered. For tests and
+    /// metrics.
     #[must_use]
     pub fn background_tasks(&self) -> usize {
         self.core.background.running()

@@ -34,7 +34,7 @@ pub enum RetryCount {
 }
 
 impl Retry {
-    /// One attempt, no pause.
+    /// One attempt and no other, so no pause either.
     #[must_use]
     pub fn none() -> Self {
         Self::default().count(0)
@@ -74,8 +74,8 @@ impl Retry {
         Self { jitter, ..self }
     }
 
-    /// Doubles the pause with every attempt, up to `delay_max` before jitter. Defaults to a
-    /// constant pause.
+    /// Doubles the pause with every attempt, up to `delay_max` before jitter; a `delay_max` below
+    /// [`delay`](Self::delay) counts as that. Defaults to a constant pause.
     #[must_use]
     pub fn exponential(self, delay_max: Duration) -> Self {
         Self {

@@ -47,7 +47,8 @@ impl Settings {
         self.retry_busy(retry).retry_no_quorum(retry)
     }
 
-    /// When to try again while somebody else holds a resource. Defaults to [`Retry::default`].
+    /// When to try again while somebody else holds a resource. Defaults to [`Retry::default`]: 10
+    /// times, 200 ms ± 100 ms apart.
     #[must_use]
     pub fn retry_busy(self, retry: Retry) -> Self {
         Self {
@@ -56,7 +57,8 @@ impl Settings {
         }
     }
 
-    /// When to try again while too few masters answer. Defaults to [`Retry::default`].
+    /// When to try again while too few masters answer, or too late for the ttl. Counted apart from
+    /// [`retry_busy`](Self::retry_busy). Defaults to [`Retry::default`].
     #[must_use]
     pub fn retry_no_quorum(self, retry: Retry) -> Self {
         Self {
@@ -75,8 +77,9 @@ impl Settings {
             .wait_limit(limit)
     }
 
-    /// The longest that an acquisition may take in all; the retry policies may end it sooner. It ends within it, also while a majority of
-    /// masters hangs. Defaults to none.
+    /// The longest that an acquisition may take in all, with every attempt and pause; the retry
+    /// policies may end it sooner. It ends within the limit, also while a majority of masters hangs,
+    /// and begins no further attempt that could not be answered in time. Defaults to none.
     #[must_use]
     pub fn wait_limit(self, limit: impl Into<Option<Duration>>) -> Self {
         Self {
@@ -86,9 +89,10 @@ impl Settings {
     }
 
     /// How long each command to each master may take; from 1 ms. Defaults to the smaller of
-    /// 100 ms and a tenth of the ttl, but never below 5 ms.
+    /// 100 ms and a tenth of the ttl, but never below 5 ms; `None` is that default.
     ///
-    /// A command never outlasts the validity that it is for.
+    /// A lock keeps the timeout that it was acquired with. An acquisition and an extension wait no
+    /// longer than validity lasts, whatever is set here.
     #[must_use]
     pub fn command_timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
         Self {
@@ -99,7 +103,7 @@ impl Settings {
 
     /// How much validity is left when [`using`](crate::Redlock::using) extends its lock; at most
     /// two thirds of the ttl, which is what a larger one counts as. Defaults to 500 ms or a third
-    /// of the ttl, whichever is longer.
+    /// of the ttl, whichever is longer; `None` is that default.
     #[must_use]
     pub fn extension_threshold(self, threshold: impl Into<Option<Duration>>) -> Self {
         Self {
@@ -108,8 +112,10 @@ impl Settings {
         }
     }
 
-    /// The longest that [`using`](crate::Redlock::using) holds a lock. Then it extends no more, and
-    /// the signal fires. Defaults to none.
+    /// The longest that [`using`](crate::Redlock::using) holds a lock, from its acquisition. Then it
+    /// extends no more, and the signal fires with
+    /// [`LostReason::HoldLimit`](crate::LostReason::HoldLimit). The lock is released when the
+    /// routine has ended, or ends with its ttl. Defaults to none.
     #[must_use]
     pub fn hold_limit(self, limit: impl Into<Option<Duration>>) -> Self {
         Self {

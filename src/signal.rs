@@ -22,6 +22,26 @@ const MARGIN: Duration = Duration::from_millis(2);
 /// blocked and no timer could run. Once fired it stays so.
 ///
 /// Cheap to clone, and to hand to other tasks. After `using` has returned, every clone has fired.
+///
+/// [`check`](Self::check) before a write; or stop whatever is running:
+///
+/// ```no_run
+/// # async fn export() {}
+/// # async fn example(redlock: fredlock::Redlock) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// redlock
+///     .using(["export"], Duration::from_secs(5), async |signal| {
+///         tokio::select! {
+///             () = export() => println!("done"),
+///             reason = signal.aborted() => println!("stopped: {reason}"),
+///         }
+///     })
+///     .await?;
+/// # Ok(()) }
+/// ```
+///
+/// The clock is Rust's `Instant`, which does not count time in which the machine was suspended.
 #[derive(Debug, Clone)]
 pub struct Signal(Arc<Lease>);
 
@@ -60,7 +80,7 @@ impl Signal {
         Self(lease)
     }
 
-    /// Is exclusivity over?
+    /// Is exclusivity over? Compares the clock.
     #[must_use]
     pub fn is_aborted(&self) -> bool {
         self.error().is_some()
@@ -99,7 +119,8 @@ impl Signal {
         self.0.look().err()
     }
 
-    /// How much validity is left unless it is extended; zero once the signal has fired.
+    /// How much validity is left unless it is extended, less the 2 ms by which the signal fires
+    /// early; zero once it has fired.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let ends = self.0.look().ok();

@@ -32,7 +32,8 @@ pub struct MemoryMasters {
 }
 
 impl MemoryMasters {
-    /// So many empty masters: five as a rule, from 1 to 63.
+    /// So many empty masters: five as a rule. A [`Redlock`](crate::Redlock) takes 1 to
+    /// [`MASTERS_MAX`](crate::MASTERS_MAX).
     #[must_use]
     pub fn new(count: usize) -> Self {
         let named = |index| Arc::new(Server::new(format!("memory-{index}")));

@@ -255,3 +255,26 @@ impl Store {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Redlock, testing::MemoryMasters};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_outlives_every_extension_by_its_retention() {
+        let masters = MemoryMasters::new(1);
+        let fencing = crate::Fencing::on(Duration::from_secs(10));
+        let builder = Redlock::builder().memory(&masters).fencing(fencing);
+        let redlock = builder.connect().await.unwrap();
+        let ttl = Duration::from_secs(3);
+        let mut lock = redlock.acquire(["a"], ttl).await.unwrap();
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            lock.extend(ttl).await.unwrap();
+            let left = masters.time_left(0, "{a}:fence");
+            assert_eq!(left, Some(Duration::from_secs(13)));
+        }
+        assert_eq!(masters.get(0, "{a}:fence"), Some(lock.fence().to_string()));
+    }
+}

@@ -18,6 +18,7 @@ mod keeping;
 mod limits;
 mod load;
 mod native;
+mod readme;
 mod release;
 mod several;
 mod shutdown;
