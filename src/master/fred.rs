@@ -122,7 +122,7 @@ async fn by_command(
     } = native;
     let key = arguments[0].clone();
     let reply = match channel.send(name, arguments, timeout).await {
-        Err(MasterError::Server(error)) if is_unknown(command, &error) => {
+        Err(MasterError::Server(error)) if needs_script(command, &error) => {
             channel.connection.abilities.refuse(command);
             let left = left_of(timeout, begun)?;
             return by_script(channel, operation, 1, fallback, left).await;
@@ -168,10 +168,13 @@ async fn ask(
     reply.as_i64().ok_or_else(|| unexpected(&reply))
 }
 
-/// An older server calls a word that it does not know a syntax error.
-fn is_unknown(command: NativeCommand, error: &str) -> bool {
+/// An older server calls a word that it does not know a syntax error. And a user who may run
+/// scripts need not be permitted what only newer servers have.
+fn needs_script(command: NativeCommand, error: &str) -> bool {
     command != NativeCommand::SetNx
-        && (error.contains("unknown command") || error.contains("syntax error"))
+        && (error.contains("unknown command")
+            || error.contains("syntax error")
+            || error.starts_with("NOPERM"))
 }
 
 fn released(count: usize, of: usize) -> Answer {

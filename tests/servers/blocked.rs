@@ -3,9 +3,14 @@
 use std::{thread, time::Duration};
 
 use fredlock::{LostReason, Redlock, UsingError};
-use tokio::{runtime::Builder, time::sleep};
+use tokio::{
+    runtime::Builder,
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 
 use super::clients::{KEY, client, client_of, ms};
+use super::steady::steadily;
 use super::support::{resp::Connection, servers::Servers};
 
 /// Blocks the thread, as a computation would, or a call that is not async.
@@ -57,6 +62,48 @@ async fn a_routine_that_never_looks_is_told_of_the_loss_by_its_result() {
         ),
         "{result:?}"
     );
+}
+
+/// The client was built on a runtime that its own thread blocks, so nothing extends the lock and no
+/// task of the client can say so. The routine waits on another.
+#[tokio::test]
+async fn a_waiter_is_woken_in_time_though_the_clients_own_runtime_is_blocked() {
+    steadily(async || {
+        let servers = Servers::start(3).await;
+        let urls = servers.urls();
+        let (ttl, blocked) = (ms(500), ms(2_000));
+        let (send_client, receive_client) = oneshot::channel();
+        let (send_now, now) = oneshot::channel();
+        let (send_end, end) = oneshot::channel::<()>();
+        let runtime = thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            runtime.expect("runtime").block_on(async move {
+                let redlock = client_of(urls, |settings| settings).await;
+                assert!(send_client.send(redlock).is_ok());
+                assert!(now.await.is_ok());
+                block(blocked);
+                assert!(end.await.is_ok());
+            });
+        });
+        let redlock = receive_client.await.expect("client");
+        let begun = Instant::now();
+        let using = redlock.using([KEY], ttl, async |signal| {
+            assert!(send_now.send(()).is_ok());
+            let reason = signal.aborted().await;
+            assert!(matches!(reason, LostReason::Expired { .. }), "{reason}");
+            begun.elapsed()
+        });
+        match using.await {
+            Err(UsingError::Lost {
+                output: Some(fired),
+                ..
+            }) => assert!(fired < ms(1_500), "{fired:?}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(send_end.send(()).is_ok());
+        runtime.join().expect("no panic");
+    })
+    .await;
 }
 
 /// The time to live of the locks that must not be lost, long enough for a machine that has twenty
@@ -122,26 +169,38 @@ const NONE: [String; 0] = [];
 
 #[tokio::test]
 async fn blocking_one_of_two_threads_from_the_start_loses_nothing() {
-    let servers = Servers::start(3).await;
-    assert_eq!(lost_of_twenty(&servers, First::Nothing).await, NONE);
+    steadily(async || {
+        let servers = Servers::start(3).await;
+        assert_eq!(lost_of_twenty(&servers, First::Nothing).await, NONE);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn blocking_one_of_two_threads_with_replies_outstanding_loses_nothing() {
-    let servers = Servers::start(5).await;
-    servers.freeze(&[1, 3]);
-    assert_eq!(lost_of_twenty(&servers, First::Nothing).await, NONE);
+    steadily(async || {
+        let servers = Servers::start(5).await;
+        servers.freeze(&[1, 3]);
+        assert_eq!(lost_of_twenty(&servers, First::Nothing).await, NONE);
+    })
+    .await;
 }
 
 /// The thread that saw the timer fire is then the one that looked at all timers and sockets.
 #[tokio::test]
 async fn blocking_one_of_two_threads_after_a_pause_loses_nothing() {
-    let servers = Servers::start(3).await;
-    assert_eq!(lost_of_twenty(&servers, First::Pause).await, NONE);
+    steadily(async || {
+        let servers = Servers::start(3).await;
+        assert_eq!(lost_of_twenty(&servers, First::Pause).await, NONE);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn blocking_one_of_two_threads_after_a_reply_loses_nothing() {
-    let servers = Servers::start(3).await;
-    assert_eq!(lost_of_twenty(&servers, First::Command).await, NONE);
+    steadily(async || {
+        let servers = Servers::start(3).await;
+        assert_eq!(lost_of_twenty(&servers, First::Command).await, NONE);
+    })
+    .await;
 }

@@ -27,9 +27,24 @@ pub(crate) async fn client(
     servers: &Servers,
     settings: impl FnOnce(Settings) -> Settings,
 ) -> Redlock {
-    client_of(servers.urls(), settings).await
+    let redlock = client_of(servers.urls(), settings).await;
+    connected(&redlock, servers).await;
+    redlock
 }
 
+/// Waits until every master has answered the client, which by itself waits for a quorum only.
+pub(crate) async fn connected(redlock: &Redlock, servers: &Servers) {
+    let warm_up = redlock.with(|settings| settings.retry(Retry::default()));
+    eventually("every master is connected", SOON, async || {
+        drop(warm_up.acquire(["warm-up"], LONG).await);
+        let fences = servers.values_of("{warm-up}:fence").await;
+        fences.iter().all(Option::is_some)
+    })
+    .await;
+    idle(redlock).await;
+}
+
+/// A client of masters by whatever way; not all of them need to be connected yet.
 pub(crate) async fn client_of(
     urls: Vec<String>,
     settings: impl FnOnce(Settings) -> Settings,

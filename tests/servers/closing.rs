@@ -6,7 +6,7 @@ use fredlock::{AcquireError, BuildError, Fencing, Redlock};
 use tokio::runtime::Handle;
 
 use crate::support::{eventually, relay::Relay, server::Server, servers::Servers};
-use crate::voters::{AT_ONCE, LONG, both, client, client_of};
+use crate::voters::{AT_ONCE, LONG, both, client, client_of, they_vote};
 
 /// Waits until no client is connected to any of them.
 async fn nobody_connected<'a>(servers: impl IntoIterator<Item = &'a Server>) {
@@ -104,14 +104,42 @@ async fn connect_that_is_refused_leaves_no_connection() {
 }
 
 #[tokio::test]
-async fn client_that_is_dropped_while_a_master_is_frozen_is_gone_when_it_is_thawed() {
+async fn client_that_is_dropped_while_a_master_is_frozen_waits_for_no_answer_to_its_goodbye() {
     let servers = Servers::start(3).await;
-    let redlock = client_of(&servers, Fencing::default()).await;
+    let relay = Relay::before(&servers[1]).await;
+    let urls = [servers[0].url(), relay.url(), servers[2].url()];
+    let redlock = client(urls, Fencing::default()).await;
+    they_vote(&redlock, &[&servers[1]]).await;
     servers.freeze(&[1]);
     drop(redlock);
     nobody_connected([&servers[0], &servers[2]]).await;
+    eventually("its side is closed", AT_ONCE, async || {
+        relay.connections() == 0
+    })
+    .await;
     servers.thaw(&[1]);
     nobody_connected(&servers).await;
+    no_more_connections(&relay).await;
+}
+
+#[tokio::test]
+async fn client_that_is_dropped_during_a_handshake_gives_it_up_and_begins_no_other() {
+    let servers = Servers::start(1).await;
+    let relay = Relay::before(&servers[0]).await;
+    servers.freeze(&[0]);
+    let builder = Redlock::builder()
+        .url(relay.url())
+        .connect_timeout(Duration::from_millis(50));
+    let redlock = builder.connect().await.expect("connected");
+    eventually("a handshake is under way", AT_ONCE, async || {
+        relay.connections() == 1
+    })
+    .await;
+    drop(redlock);
+    // A handshake fails by itself after two seconds, and the next one follows.
+    let limit = Duration::from_millis(1500);
+    eventually("it is given up", limit, async || relay.connections() == 0).await;
+    no_more_connections(&relay).await;
 }
 
 #[tokio::test]

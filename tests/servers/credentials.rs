@@ -2,7 +2,12 @@
 
 use fredlock::{Fencing, Redlock};
 
-use crate::support::{eventually, server::Server, servers::Servers};
+use crate::support::{
+    eventually,
+    fake::{FakeServer, raw},
+    server::Server,
+    servers::Servers,
+};
 use crate::voters::{AT_ONCE, LONG, both, client, gone, idle};
 
 /// A URL of the server with what goes before the host and after the port.
@@ -111,6 +116,29 @@ async fn user_needs_no_more_than_the_commands_of_a_lock() {
         lock.extend(LONG).await.expect("extended");
         lock.release().await.expect("released");
     }
+}
+
+#[tokio::test]
+async fn release_is_done_by_script_where_the_native_command_is_not_permitted() {
+    let server = Server::start().await;
+    let info = server.command(&["INFO"]).await;
+    let info = info.text().expect("text").replace("redis_version:", "was:");
+    let info = format!("{info}\r\nredis_version:8.4.0\r\n");
+    let fake = FakeServer::over(&server, move |command| match &*command[0] {
+        "INFO" if command.len() == 1 => Some(raw::bulk(&info)),
+        name @ ("DELEX" | "DELIFEQ") => Some(raw::error(&format!(
+            "NOPERM User locker has no permissions to run the '{name}' command"
+        ))),
+        _ => None,
+    })
+    .await;
+    let redlock = client([fake.url()], Fencing::Off).await;
+    works(&redlock).await;
+    works(&redlock).await;
+    assert_eq!(server.get("k").await, None);
+    let asked = fake.received();
+    let refused = asked.iter().filter(|command| command[0].starts_with("DEL"));
+    assert_eq!(refused.count(), 1, "asked once, and never again");
 }
 
 #[tokio::test]

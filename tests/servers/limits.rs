@@ -6,6 +6,7 @@ use fredlock::{AbortMode, LostReason};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::clients::{KEY, LONG, SOON, carriers, client, freed, lost, ms};
+use super::steady::steadily;
 use super::support::servers::Servers;
 
 /// Says whether a routine that never ends of itself was dropped.
@@ -20,24 +21,27 @@ impl Dropped {
 
 #[tokio::test]
 async fn a_routine_to_be_dropped_is_dropped_before_the_validity_ends() {
-    let servers = Servers::start(5).await;
-    let redlock = client(&servers, |settings| {
-        settings.abort_mode(AbortMode::DropRoutine)
-    });
-    let redlock = redlock.await;
-    let dropped = Dropped::default();
-    let inside = dropped.clone();
-    let begun = Instant::now();
-    let using = redlock.using([KEY], ms(1_000), async move |_| {
-        servers.kill(&[0, 1, 2]).await;
-        std::future::pending::<()>().await;
-        drop(inside);
-    });
-    let (output, reason, _) = lost(using.await);
-    assert!(dropped.has_happened());
-    assert_eq!(output, None);
-    assert!(matches!(reason, LostReason::Expired { .. }), "{reason}");
-    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    steadily(async || {
+        let servers = Servers::start(5).await;
+        let redlock = client(&servers, |settings| {
+            settings.abort_mode(AbortMode::DropRoutine)
+        });
+        let redlock = redlock.await;
+        let dropped = Dropped::default();
+        let inside = dropped.clone();
+        let begun = Instant::now();
+        let using = redlock.using([KEY], ms(1_000), async move |_| {
+            servers.kill(&[0, 1, 2]).await;
+            std::future::pending::<()>().await;
+            drop(inside);
+        });
+        let (output, reason, _) = lost(timeout(2 * SOON, using).await.expect("it ends"));
+        assert!(dropped.has_happened());
+        assert_eq!(output, None);
+        assert!(matches!(reason, LostReason::Expired { .. }), "{reason}");
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -58,26 +62,29 @@ async fn a_routine_to_be_dropped_that_ends_in_time_has_its_result() {
 
 #[tokio::test]
 async fn the_hold_limit_ends_extensions_and_leaves_a_routine_that_goes_on_without_the_key() {
-    let servers = Servers::start(3).await;
-    let redlock = client(&servers, |settings| settings.hold_limit(ms(1_100)));
-    let redlock = redlock.await;
-    let (begun, ttl) = (Instant::now(), ms(800));
-    let using = redlock.using([KEY], ttl, async |signal| {
-        // Longer than without an extension.
-        sleep(ms(900)).await;
-        signal.check().unwrap();
-        let reason = signal.aborted().await;
+    steadily(async || {
+        let servers = Servers::start(3).await;
+        let redlock = client(&servers, |settings| settings.hold_limit(ms(1_100)));
+        let redlock = redlock.await;
+        let (begun, ttl) = (Instant::now(), ms(800));
+        let using = redlock.using([KEY], ttl, async |signal| {
+            // Longer than without an extension.
+            sleep(ms(900)).await;
+            signal.check().unwrap();
+            let reason = signal.aborted().await;
+            assert!(matches!(reason, LostReason::HoldLimit), "{reason}");
+            let fired = begun.elapsed();
+            assert!(fired >= ms(1_100) && fired < ms(1_100) + SOON, "{fired:?}");
+            // The key expires with the last extension, while the routine goes on.
+            freed(&servers, KEY).await;
+            let other = client(&servers, |settings| settings).await;
+            drop(other.acquire([KEY], ttl).await.unwrap());
+        });
+        let (output, reason, _) = lost(timeout(2 * SOON, using).await.expect("it ends"));
+        assert_eq!(output, Some(()));
         assert!(matches!(reason, LostReason::HoldLimit), "{reason}");
-        let fired = begun.elapsed();
-        assert!(fired >= ms(1_100) && fired < ms(1_100) + SOON, "{fired:?}");
-        // The key expires with the last extension, while the routine goes on.
-        freed(&servers, KEY).await;
-        let other = client(&servers, |settings| settings).await;
-        drop(other.acquire([KEY], ttl).await.unwrap());
-    });
-    let (output, reason, _) = lost(using.await);
-    assert_eq!(output, Some(()));
-    assert!(matches!(reason, LostReason::HoldLimit), "{reason}");
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -89,7 +96,7 @@ async fn the_hold_limit_drops_a_routine_that_is_to_be_dropped_and_frees_the_key_
     });
     let redlock = redlock.await;
     let using = redlock.using([KEY], LONG, async |_| std::future::pending::<()>().await);
-    let (output, reason, _) = lost(timeout(SOON, using).await.expect("it ends"));
+    let (output, reason, _) = lost(timeout(2 * SOON, using).await.expect("it ends"));
     assert_eq!(output, None);
     assert!(matches!(reason, LostReason::HoldLimit), "{reason}");
     // Once a quorum has released it, `using` returns.

@@ -23,6 +23,7 @@ mod release;
 mod several;
 mod shutdown;
 mod signal;
+mod steady;
 mod stragglers;
 mod support;
 mod thaw;

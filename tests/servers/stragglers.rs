@@ -71,6 +71,7 @@ async fn put_back_that_arrives_after_the_release_writes_no_key() {
     let mut lock = redlock.acquire(["k"], LONG).await.expect("acquired");
     let token = lock.token().reveal();
     everywhere(&servers, "k", &token).await;
+    idle(&redlock).await;
     servers[2].flush_all().await;
     // The answer to the extension comes, and the put-back that it leads to does not get through.
     relay.hold_replies(true);
@@ -87,6 +88,27 @@ async fn put_back_that_arrives_after_the_release_writes_no_key() {
     idle(&redlock).await;
     assert!(relay.release_detached().await > 0);
     assert_eq!(servers.values_of("k").await, [None, None, None]);
+}
+
+#[tokio::test]
+async fn answer_to_an_extension_that_comes_after_the_release_puts_nothing_back() {
+    for fencing in both() {
+        let (servers, relay, redlock) = last_behind_relay(fencing).await;
+        let mut lock = redlock.acquire(["k"], LONG).await.expect("acquired");
+        everywhere(&servers, "k", &lock.token().reveal()).await;
+        idle(&redlock).await;
+        servers[2].flush_all().await;
+        relay.hold_replies(true);
+        lock.extend(LONG).await.expect("extended by a quorum");
+        eventually("the answer is on its way", AT_ONCE, async || {
+            relay.replies_held() > 0
+        })
+        .await;
+        lock.release().await.expect("released by a quorum");
+        relay.hold_replies(false);
+        idle(&redlock).await;
+        assert_eq!(servers.values_of("k").await, [None, None, None]);
+    }
 }
 
 #[tokio::test]

@@ -12,8 +12,10 @@ use crate::voters::{AT_ONCE, LONG, client, they_vote};
 async fn traffic(redlock: &Redlock, duration: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < duration {
-        let lock = redlock.try_acquire(["k"], LONG).await.expect("a quorum");
-        lock.release().await.expect("released");
+        // On a machine that is busy, others may be late too: this is about what is sent.
+        if let Ok(lock) = redlock.try_acquire(["k"], LONG).await {
+            drop(lock.release().await);
+        }
     }
 }
 
@@ -24,7 +26,7 @@ async fn reconnections(frozen: Duration) -> usize {
     let relay = Relay::before(&servers[2]).await;
     let urls = [servers[0].url(), servers[1].url(), relay.url()];
     let redlock = client(urls, Fencing::default()).await;
-    let redlock = redlock.with(|settings| settings.command_timeout(Duration::from_millis(100)));
+    let redlock = redlock.with(|settings| settings.command_timeout(Duration::from_millis(400)));
     they_vote(&redlock, &[&servers[2]]).await;
     let before = relay.accepted();
     servers.freeze(&[2]);

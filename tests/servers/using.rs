@@ -12,6 +12,7 @@ use fredlock::{AcquireError, LostReason, Redlock, Retry, UsingError, testing::Me
 use tokio::{task::yield_now, time::sleep};
 
 use super::clients::{KEY, LONG, SOON, carriers, client, freed, idle, ms};
+use super::steady::steadily;
 use super::support::{eventually, servers::Servers};
 
 #[tokio::test]
@@ -67,23 +68,26 @@ async fn a_routine_does_not_begin_once_its_lock_has_no_validity_left() {
 
 #[tokio::test]
 async fn several_resources_are_kept_and_freed_together() {
-    let servers = Servers::start(3).await;
-    let redlock = client(&servers, |settings| settings).await;
-    let ttl = ms(1_000);
-    redlock
-        .using(["b", "a", "b"], ttl, async |signal| {
-            let tokens = servers.values_of("a").await;
-            assert!(tokens.iter().all(Option::is_some), "{tokens:?}");
-            sleep(3 * ttl / 2).await;
-            assert_eq!(servers.values_of("a").await, tokens);
-            assert_eq!(servers.values_of("b").await, tokens);
-            signal.check()
-        })
-        .await
-        .unwrap()
-        .unwrap();
-    freed(&servers, "a").await;
-    freed(&servers, "b").await;
+    steadily(async || {
+        let servers = Servers::start(3).await;
+        let redlock = client(&servers, |settings| settings).await;
+        let ttl = ms(1_000);
+        redlock
+            .using(["b", "a", "b"], ttl, async |signal| {
+                let tokens = servers.values_of("a").await;
+                assert!(tokens.iter().all(Option::is_some), "{tokens:?}");
+                sleep(3 * ttl / 2).await;
+                assert_eq!(servers.values_of("a").await, tokens);
+                assert_eq!(servers.values_of("b").await, tokens);
+                signal.check()
+            })
+            .await
+            .unwrap()
+            .unwrap();
+        freed(&servers, "a").await;
+        freed(&servers, "b").await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -106,20 +110,23 @@ async fn a_routine_that_fails_is_reported_though_the_release_fails_too() {
 
 #[tokio::test]
 async fn a_good_result_is_handed_over_together_with_the_loss() {
-    let servers = Servers::start(5).await;
-    let redlock = client(&servers, |settings| settings).await;
-    let result = redlock
-        .using([KEY], ms(500), async |signal| {
-            servers.kill(&[0, 1, 2]).await;
-            signal.aborted().await;
-            "done all the same"
-        })
-        .await;
-    let Err(UsingError::Lost { output, reason, .. }) = result else {
-        panic!("{result:?}");
-    };
-    assert_eq!(output, Some("done all the same"));
-    assert!(matches!(reason, LostReason::Expired { .. }), "{reason}");
+    steadily(async || {
+        let servers = Servers::start(5).await;
+        let redlock = client(&servers, |settings| settings).await;
+        let result = redlock
+            .using([KEY], ms(500), async |signal| {
+                servers.kill(&[0, 1, 2]).await;
+                signal.aborted().await;
+                "done all the same"
+            })
+            .await;
+        let Err(UsingError::Lost { output, reason, .. }) = result else {
+            panic!("{result:?}");
+        };
+        assert_eq!(output, Some("done all the same"));
+        assert!(matches!(reason, LostReason::Expired { .. }), "{reason}");
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -155,8 +162,8 @@ async fn a_panic_before_there_is_a_future_frees_the_lock_too() {
     idle(&redlock).await;
 }
 
-/// Where a future of `using` was dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Where a future of `using` is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Acquire,
     Routine,
@@ -167,33 +174,41 @@ enum Stage {
 async fn dropping_it_at_any_await_frees_the_lock() {
     let servers = Servers::start(3).await;
     let redlock = client(&servers, |settings| settings).await;
-    let mut cut = Vec::new();
-    for polls in 0.. {
-        assert!(polls < 200, "it ends");
-        let stage = Cell::new(Stage::Acquire);
-        let finished = {
-            let routine = async |_| {
-                stage.set(Stage::Routine);
-                yield_now().await;
-                sleep(ms(2)).await;
-                stage.set(Stage::Release);
+    for cut_in in [Stage::Acquire, Stage::Routine, Stage::Release] {
+        // At its first await in there, its second, and so on, as long as there is one.
+        for awaits in 1.. {
+            let stage = Cell::new(Stage::Acquire);
+            let was_cut = {
+                let routine = async |_| {
+                    stage.set(Stage::Routine);
+                    yield_now().await;
+                    sleep(ms(2)).await;
+                    stage.set(Stage::Release);
+                };
+                let using = pin!(redlock.using([KEY], LONG, routine));
+                is_cut_at(using, awaits, || stage.get() == cut_in).await
             };
-            let using = pin!(redlock.using([KEY], LONG, routine));
-            polled(using, polls).await
-        };
-        freed(&servers, KEY).await;
-        idle(&redlock).await;
-        // No late write either.
-        assert_eq!(carriers(&servers, KEY).await, 0, "after {polls} polls");
-        if finished {
-            break;
+            freed(&servers, KEY).await;
+            idle(&redlock).await;
+            // No late write either.
+            let late = carriers(&servers, KEY).await;
+            assert_eq!(late, 0, "await {awaits} in {cut_in:?}");
+            if !was_cut {
+                assert!(awaits > 1, "never cut in {cut_in:?}");
+                break;
+            }
         }
-        cut.push(stage.get());
     }
-    assert!(cut.is_sorted(), "{cut:?}");
-    for stage in [Stage::Acquire, Stage::Routine, Stage::Release] {
-        assert!(cut.contains(&stage), "never cut in {stage:?}: {cut:?}");
-    }
+}
+
+#[tokio::test]
+async fn what_was_never_polled_sends_nothing() {
+    let servers = Servers::start(3).await;
+    let redlock = client(&servers, |settings| settings).await;
+    let before = servers[0].commands_processed().await;
+    drop(redlock.using([KEY], LONG, async |_| ()));
+    idle(&redlock).await;
+    assert_eq!(servers[0].commands_processed().await, before);
 }
 
 #[tokio::test]
@@ -223,18 +238,23 @@ async fn held_for(redlock: &Redlock, ttl: Duration, time: Duration) -> bool {
     result.is_ok()
 }
 
-/// Polls the future so many times, each when it is woken; whether it has ended.
-async fn polled(mut future: Pin<&mut impl Future>, polls: u32) -> bool {
-    let mut left = polls;
-    poll_fn(|cx| {
-        if left == 0 {
-            return Poll::Ready(false);
-        }
-        left -= 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(_) => Poll::Ready(true),
-            Poll::Pending if left == 0 => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
+/// Polls the future until it has been left pending so many times while `counts`; false if it ended
+/// before.
+async fn is_cut_at(
+    mut future: Pin<&mut impl Future>,
+    awaits: u32,
+    counts: impl Fn() -> bool,
+) -> bool {
+    let mut left = awaits;
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(_) => Poll::Ready(false),
+        Poll::Pending => {
+            left -= u32::from(counts());
+            if left == 0 {
+                Poll::Ready(true)
+            } else {
+                Poll::Pending
+            }
         }
     })
     .await
