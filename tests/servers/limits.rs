@@ -1,0 +1,82 @@
+//! The smallest and the largest of what can be asked for.
+
+use std::time::Duration;
+
+use fredlock::{AcquireError, Fencing, InvalidResources, NAME_BYTES_MAX, RESOURCES_MAX, TTL_MAX};
+
+use crate::clients::{AT_ONCE, BOTH, Stopwatch, TTL, build, fence_key, on_all, patient, settled};
+use crate::support::servers::Servers;
+
+#[tokio::test]
+async fn what_cannot_be_locked_is_refused_before_anything_is_sent() {
+    let servers = Servers::start(1).await;
+    let redlock = patient(servers.urls()).await;
+    let before = servers[0].commands_processed().await;
+    let beyond = TTL_MAX + Duration::from_millis(1);
+    for ttl in [
+        Duration::ZERO,
+        Duration::from_micros(999),
+        beyond,
+        Duration::MAX,
+    ] {
+        let error = redlock.acquire(["job"], ttl).await.unwrap_err();
+        assert!(
+            matches!(&error, AcquireError::InvalidTtl(e) if e.ttl == ttl),
+            "{error}"
+        );
+        let error = redlock.try_acquire(["job"], ttl).await.unwrap_err();
+        assert!(matches!(error, AcquireError::InvalidTtl(_)), "{error}");
+        let error = redlock.using(["job"], ttl, async |_| ()).await.unwrap_err();
+        assert!(error.to_string().contains("ttl"), "{error}");
+    }
+    let too_long = "x".repeat(NAME_BYTES_MAX + 1);
+    let too_many: Vec<_> = (0..=RESOURCES_MAX).map(|n| n.to_string()).collect();
+    let none: [&str; 0] = [];
+    for (error, expected) in [
+        (redlock.acquire(none, TTL).await, InvalidResources::None),
+        (
+            redlock.acquire([""], TTL).await,
+            InvalidResources::EmptyName,
+        ),
+        (
+            redlock.acquire(["job", ""], TTL).await,
+            InvalidResources::EmptyName,
+        ),
+        (
+            redlock.acquire([too_long], TTL).await,
+            InvalidResources::NameTooLong {
+                bytes: NAME_BYTES_MAX + 1,
+            },
+        ),
+        (
+            redlock.acquire(too_many, TTL).await,
+            InvalidResources::TooMany,
+        ),
+    ] {
+        let error = error.expect_err("nothing to lock");
+        assert!(
+            matches!(&error, AcquireError::InvalidResources(reason) if *reason == expected),
+            "{error}"
+        );
+        assert!(error.outcomes().is_none());
+    }
+    assert_eq!(servers[0].commands_processed().await, before);
+}
+
+#[tokio::test]
+async fn the_longest_of_everything_is_taken_by_the_masters() {
+    let servers = Servers::start(3).await;
+    for fencing in BOTH {
+        let redlock = build(servers.urls(), |builder| builder.fencing(fencing())).await;
+        let names: Vec<_> = (0..RESOURCES_MAX)
+            .map(|n| format!("{n:0>NAME_BYTES_MAX$}"))
+            .collect();
+        let mut lock = redlock.acquire(names.clone(), TTL_MAX).await.unwrap();
+        lock.extend(TTL_MAX).await.unwrap();
+        settled(&redlock).await;
+        assert_eq!(servers.values_of(&names[7]).await, on_all(3, &lock));
+        lock.release().await.unwrap();
+        settled(&redlock).await;
+        assert_eq!(servers.values_of(&names[7]).await, [None, None, None]);
+    }
+}
