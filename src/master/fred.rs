@@ -26,6 +26,9 @@ use crate::{
     telemetry,
 };
 
+/// What timers can tell apart.
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
 /// A master on one connection of its own: commands to it stay in order.
 #[derive(Debug)]
 pub(crate) struct FredMaster(Arc<Connection>);
@@ -244,8 +247,9 @@ async fn custom(
     timeout: Duration,
 ) -> Result<Value, Error> {
     // One attempt, or fred would send it again after a reconnection; 0 would mean its default.
+    // A timeout of 0 would mean none.
     let options = Options {
-        timeout: Some(timeout),
+        timeout: Some(timeout.max(TIMEOUT_MIN)),
         max_attempts: Some(1),
         fail_fast: true,
         ..Options::default()

@@ -80,3 +80,18 @@ async fn the_longest_of_everything_is_taken_by_the_masters() {
         assert_eq!(servers.values_of(&names[7]).await, [None, None, None]);
     }
 }
+
+#[tokio::test]
+async fn an_acquire_ends_also_where_its_ttl_leaves_no_validity() {
+    let servers = Servers::start(3).await;
+    let redlock = patient(servers.urls()).await;
+    servers.freeze(&[0, 1]);
+    for ttl_ms in 1..=3 {
+        let time = Stopwatch::start();
+        let acquire = redlock.acquire(["job"], Duration::from_millis(ttl_ms));
+        let ended = tokio::time::timeout(AT_ONCE, acquire).await;
+        let error = ended.expect("an end within the ttl").unwrap_err();
+        assert!(matches!(error, AcquireError::NoQuorum(_)), "{error}");
+        time.assert_at_once();
+    }
+}

@@ -188,6 +188,20 @@ async fn the_wait_limit_holds_while_a_majority_of_masters_hangs() {
 }
 
 #[tokio::test]
+async fn a_wait_limit_of_nothing_ends_at_once_even_while_masters_hang() {
+    let servers = Servers::start(3).await;
+    let redlock = patient(servers.urls())
+        .await
+        .with(|settings| insistent(settings).wait_limit(Duration::ZERO));
+    servers.freeze(&[0, 1, 2]);
+    let time = Stopwatch::start();
+    let error = timeout(AT_ONCE, redlock.acquire(["job"], TTL)).await;
+    let error = error.expect("an end").unwrap_err();
+    time.assert_at_once();
+    assert!(matches!(error, AcquireError::Timeout { .. }), "{error}");
+}
+
+#[tokio::test]
 async fn without_retries_one_round_is_made_and_no_pause() {
     let servers = Servers::start(3).await;
     for index in [0, 1] {
