@@ -228,14 +228,20 @@ pub(super) async fn send(
             }
             Err(MasterError::Timeout)
         }
-        ErrorKind::IO | ErrorKind::Canceled | ErrorKind::Protocol | ErrorKind::Routing => {
-            Err(MasterError::ConnectionLost(error.details().to_owned()))
-        }
-        _ => {
+        _ if is_reply(error.details()) => {
             connection.watchdog.answered();
             Err(MasterError::Server(error.details().to_owned()))
         }
+        _ => Err(MasterError::ConnectionLost(error.details().to_owned())),
     }
+}
+
+/// Is it the server's error, not fred's? The kind does not tell: fred's own "Too many failed write
+/// attempts.", for a call that a reconnection cut off, has the kind of most replies. A server's
+/// error begins with a code in capitals; what does not may have been done.
+fn is_reply(error: &str) -> bool {
+    let code = error.split(' ').next().unwrap_or_default();
+    code.len() > 1 && code.bytes().all(|byte| byte.is_ascii_uppercase())
 }
 
 /// # Cancel safety

@@ -253,3 +253,32 @@ async fn a_key_of_another_type_in_the_place_of_the_fence_is_named() {
     }
     assert_eq!(servers[0].get("job").await, None);
 }
+
+/// A call whose connection was given up may have been done: no answer of the server says so.
+#[tokio::test]
+async fn a_call_that_is_cut_off_by_a_reconnection_is_not_shown_as_an_answer_of_the_server() {
+    let server = Server::start().await;
+    let relay = Relay::before(&server).await;
+    let redlock = patient([relay.url()]).await;
+    let hasty = redlock.with(|settings| settings.command_timeout(Duration::from_millis(150)));
+    relay.hold_requests(true);
+    let long = tokio::spawn(acquire(redlock.clone(), "long"));
+    let connections = relay.accepted();
+    eventually("the connection is given up", AT_ONCE, async || {
+        let error = acquire(hasty.clone(), "short").await.expect_err("held");
+        assert!(matches!(error, AcquireError::NoQuorum(_)), "{error}");
+        relay.accepted() > connections
+    })
+    .await;
+    relay.hold_requests(false);
+    let error = long.await.unwrap().unwrap_err();
+    let said = master_error(error.outcomes().unwrap(), 0);
+    assert!(
+        matches!(said, MasterError::ConnectionLost(_) | MasterError::Timeout),
+        "{said:?}"
+    );
+}
+
+async fn acquire(redlock: Redlock, name: &'static str) -> Result<fredlock::Lock, AcquireError> {
+    redlock.acquire([name], TTL).await
+}
