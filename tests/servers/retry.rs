@@ -162,6 +162,27 @@ async fn a_connection_that_is_cut_after_the_write_does_not_block_the_next_attemp
     assert_eq!(servers.values_of("job").await, [None, None, None]);
 }
 
+#[tokio::test]
+async fn the_wait_limit_holds_while_somebody_else_holds_the_lock() {
+    let servers = Servers::start(3).await;
+    for server in &servers {
+        server.set_for("job", "foreign", TTL).await;
+    }
+    let limit = Duration::from_secs(2);
+    let redlock = patient(servers.urls())
+        .await
+        .with(|settings| insistent(settings).wait_limit(limit));
+    let time = Stopwatch::start();
+    let error = redlock.acquire(["job"], TTL).await.unwrap_err();
+    let took = time.elapsed();
+    assert!(took >= limit / 2 && took < limit + AT_ONCE / 2, "{took:?}");
+    assert!(
+        matches!(error, AcquireError::Timeout { .. }) && error.is_busy(),
+        "{error}"
+    );
+    assert!(error.outcomes().is_some());
+}
+
 /// Also where a single command might take longer than the limit.
 #[tokio::test]
 async fn the_wait_limit_holds_while_a_majority_of_masters_hangs() {
@@ -185,6 +206,24 @@ async fn the_wait_limit_holds_while_a_majority_of_masters_hangs() {
         assert!(!error.is_busy(), "{error}");
         servers.thaw(&[0, 1, 2]);
     }
+}
+
+#[tokio::test]
+async fn a_wait_limit_below_the_command_timeout_is_waited_for_all_the_same() {
+    let servers = Servers::start(3).await;
+    let redlock = patient(servers.urls())
+        .await
+        .with(|settings| insistent(settings).wait_limit(PATIENCE / 2));
+    for server in &servers {
+        server
+            .set_for("job", "foreign", Duration::from_secs(1))
+            .await;
+    }
+    let time = Stopwatch::start();
+    let lock = redlock.acquire(["job"], TTL).await;
+    let lock = lock.expect("free well within the limit");
+    time.assert_at_once();
+    lock.release().await.unwrap();
 }
 
 #[tokio::test]
