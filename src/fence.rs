@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::resources::Resources;
+use crate::{error::TTL_MAX, resources::Resources};
 
 /// A number greater than that of every earlier holder of the same resource.
 ///
@@ -77,10 +77,13 @@ impl Fencing {
     /// How long a master remembers a fence by default: ten minutes.
     pub const RETENTION_DEFAULT: Duration = Duration::from_secs(600);
 
-    /// Fencing with the given retention (see [`Fencing::On`]); at most 100 years.
+    /// Fencing with the given retention (see [`Fencing::On`]); more than 100 years count as that,
+    /// since masters cannot store every expiry.
     #[must_use]
     pub fn on(retention: Duration) -> Self {
-        Self::On { retention }
+        Self::On {
+            retention: retention.min(TTL_MAX),
+        }
     }
 }
 

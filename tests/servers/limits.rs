@@ -82,6 +82,19 @@ async fn the_longest_of_everything_is_taken_by_the_masters() {
 }
 
 #[tokio::test]
+async fn the_longest_retention_of_fences_is_taken_by_the_masters() {
+    let servers = Servers::start(3).await;
+    for retention in [TTL_MAX, Duration::MAX] {
+        let fencing = Fencing::on(retention);
+        let redlock = build(servers.urls(), |builder| builder.fencing(fencing)).await;
+        let lock = redlock.acquire(["job"], TTL_MAX).await.unwrap();
+        assert!(servers[0].pttl(&fence_key("job")).await > 0);
+        lock.release().await.unwrap();
+        settled(&redlock).await;
+    }
+}
+
+#[tokio::test]
 async fn an_acquire_ends_also_where_its_ttl_leaves_no_validity() {
     let servers = Servers::start(3).await;
     let redlock = patient(servers.urls()).await;
