@@ -32,6 +32,8 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// How long a polite goodbye may take: a hung server answers none.
 const QUIT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Why there is no connection, before a try to connect has failed.
+const NO_ANSWER_YET: &str = "no answer yet";
 
 /// One client on one master, which reconnects for ever.
 #[derive(Debug)]
@@ -76,7 +78,7 @@ impl Connection {
             abilities: Abilities::default(),
             watchdog: Watchdog::default(),
             registry,
-            last_error: Mutex::new("no answer yet".to_owned()),
+            last_error: Mutex::new(NO_ANSWER_YET.to_owned()),
             standing: watch::Sender::new(Standing::Unknown),
             closed: CancellationToken::new(),
             driver: OnceLock::new(),
@@ -94,6 +96,11 @@ impl Connection {
     /// May a command be sent now?
     pub(super) fn admit(&self) -> Result<(), MasterError> {
         match &*self.standing.borrow() {
+            // Told apart from a master that hangs: why there is no connection is what the caller
+            // has to know.
+            Standing::Fit if !self.client.is_connected() => {
+                Err(MasterError::NotConnected(self.last_error()))
+            }
             Standing::Fit if self.watchdog.admits() => Ok(()),
             Standing::Fit => Err(MasterError::Unresponsive),
             Standing::Unfit(error) | Standing::Unseen(error) => Err(error.clone()),
@@ -144,6 +151,8 @@ impl Connection {
                 () = self.closed.cancelled() => return,
                 connected = connections.recv() => if connected.is_ok() {
                     self.watchdog.answered();
+                    // What was wrong before is no reason for what may go wrong from now on.
+                    NO_ANSWER_YET.clone_into(&mut self.error_slot());
                     look_at = Some(Duration::ZERO);
                 },
                 error = errors.recv() => if let Ok((error, _)) = error {

@@ -13,6 +13,67 @@ use crate::support::server::Server;
 use crate::support::servers::Servers;
 
 #[tokio::test]
+async fn a_master_that_wants_a_password_says_so() {
+    let servers = Servers::start(3).await;
+    let redlock = patient(servers.urls())
+        .await
+        .with(|settings| settings.command_timeout(Duration::from_millis(500)));
+    let mut admitted = Vec::new();
+    for index in [0, 1] {
+        let mut connection = servers[index].connect().await.unwrap();
+        for command in [
+            &["CONFIG", "SET", "requirepass", "secret"][..],
+            &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"],
+        ] {
+            let reply = connection.call(command).await.unwrap();
+            assert!(reply.error().is_none(), "{reply:?}");
+        }
+        admitted.push(connection);
+        if index == 0 {
+            drop(
+                redlock
+                    .acquire(["job"], TTL)
+                    .await
+                    .expect("a quorum of the others"),
+            );
+        }
+    }
+    let says_noauth = |outcomes: &Outcomes, index| {
+        let text = answer(outcomes, index).to_string();
+        text.contains("NOAUTH Authentication required")
+    };
+    let both_say_noauth = async || {
+        let error = redlock
+            .acquire(["job"], TTL)
+            .await
+            .expect_err("one of three");
+        assert!(matches!(error, AcquireError::NoQuorum(_)), "{error}");
+        let outcomes = error.outcomes().unwrap();
+        says_noauth(outcomes, 0) && says_noauth(outcomes, 1)
+    };
+    eventually("both want a password", AT_ONCE, both_say_noauth).await;
+    for _ in 0..20 {
+        assert!(both_say_noauth().await, "and say so from then on");
+        sleep(Duration::from_millis(10)).await;
+    }
+    for mut connection in admitted {
+        let reply = connection
+            .call(&["CONFIG", "SET", "requirepass", ""])
+            .await
+            .unwrap();
+        assert!(reply.is_ok(), "{reply:?}");
+    }
+    eventually("it goes on without one", AT_ONCE, async || {
+        let Ok(lock) = redlock.acquire(["job"], TTL).await else {
+            return false;
+        };
+        settled(&redlock).await;
+        servers.values_of("job").await == on_all(3, &lock)
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_wrong_password_is_named_as_such() {
     let servers = Servers::start_with(2, &["--requirepass", "secret"]).await;
     let with = |server: &Server, password: &str| format!("redis://:{password}@{}", server.addr());
