@@ -287,8 +287,10 @@ impl Redlock {
                 self.pause_until(after(pause)).await;
                 continue;
             };
-            // The last attempt begins early enough to be answered within the limit.
-            let last_chance = deadline.checked_sub(command_timeout).unwrap_or(begun);
+            // The last attempt begins early enough to be answered within the limit. One that is short
+            // beside the command timeout is waited for all the same: every attempt ends with it.
+            let reserve = command_timeout.min(deadline.duration_since(begun) / 4);
+            let last_chance = deadline - reserve;
             if Instant::now() >= last_chance {
                 return Err(error.timeout(waited));
             }

@@ -38,6 +38,8 @@ const REPLACE_AFTER: Duration = Duration::from_millis(200);
 /// How long a polite goodbye may take: a hung server answers none.
 const QUIT_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// Why there is no connection, before a try to connect has failed.
+const NO_ANSWER_YET: &str = "no answer yet";
 const NOT_LOOKED_AT: &str = "connected again, not looked at yet";
 
 /// One client at a time on one master, which reconnects for ever.
@@ -126,7 +128,7 @@ impl Connection {
             config,
             settings,
             registry,
-            last_error: Mutex::new("no answer yet".to_owned()),
+            last_error: Mutex::new(NO_ANSWER_YET.to_owned()),
             standing: watch::Sender::new(Standing::Unknown),
             suspected: Notify::new(),
             closed: CancellationToken::new(),
@@ -149,6 +151,11 @@ impl Connection {
         match &*self.standing.borrow() {
             Standing::Fit(looked_at) if *looked_at != epoch => {
                 Err(MasterError::NotConnected(NOT_LOOKED_AT.to_owned()))
+            }
+            // Told apart from a master that hangs: why there is no connection is what the caller
+            // has to know.
+            Standing::Fit(_) if !line.client.is_connected() => {
+                Err(MasterError::NotConnected(self.last_error()))
             }
             Standing::Fit(_) if self.watchdog.admits() => Ok(Admission { line, epoch }),
             Standing::Fit(_) => Err(MasterError::Unresponsive),
@@ -238,6 +245,8 @@ impl Connection {
                 },
                 connected = connections.recv() => if connected.is_ok() {
                     self.watchdog.answered();
+                    // What was wrong before is no reason for what may go wrong from now on.
+                    NO_ANSWER_YET.clone_into(&mut self.error_slot());
                     self.doubt();
                     look_at = Some(Duration::ZERO);
                 },

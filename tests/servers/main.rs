@@ -2,6 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod acquire;
+mod acquire_cancel;
+mod acquire_limits;
+mod acquire_stragglers;
+mod acquirers;
+mod answers;
 mod blocked;
 mod cancel;
 mod clients;
@@ -10,16 +16,22 @@ mod conformance;
 mod connect;
 mod credentials;
 mod drop;
+mod endurance;
 mod extend;
 mod extend_faults;
 mod faults;
+mod foreign;
 mod identity;
+mod joining;
 mod keeping;
 mod limits;
 mod load;
 mod native;
+mod permissions;
 mod readme;
 mod release;
+mod retry;
+mod scripts;
 mod several;
 mod shutdown;
 mod signal;
@@ -30,4 +42,5 @@ mod thaw;
 mod tls;
 mod using;
 mod voters;
+mod watched;
 mod wrapper;
