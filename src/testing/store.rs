@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How many releases are remembered for the audit; then it begins anew.
-const AUDITED_MAX: usize = 4096;
+const AUDITED_MAX: usize = 512;
 
 /// The keys of one master, with their expiry.
 #[derive(Debug, Default)]

@@ -1,5 +1,13 @@
 //! The checker is tested itself: each rule of the protocol, broken on purpose, is noticed.
 
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+};
+
 use fredlock::testing::Mutant;
 
 use crate::{plan::Plan, run::run};
@@ -23,20 +31,27 @@ fn caught(mutant: Mutant) -> Option<(u64, String)> {
 
 #[test]
 fn every_broken_rule_is_noticed() {
-    let mut missed = Vec::new();
-    for mutant in Mutant::ALL {
-        match caught(mutant) {
-            Some((seed, violation)) => {
-                let first_line = violation.lines().next().unwrap_or_default().to_owned();
-                println!(
-                    "{:<24}{:>6} seeds: {first_line}",
-                    format!("{mutant:?}"),
-                    seed + 1
-                );
-            }
-            None => missed.push(mutant),
+    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some(&mutant) = Mutant::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let Some((seed, violation)) = caught(mutant) else {
+                        missed.lock().unwrap().push(mutant);
+                        continue;
+                    };
+                    let first_line = violation.lines().next().unwrap_or_default();
+                    println!(
+                        "{:<22}{:>6} seeds: {first_line}",
+                        format!("{mutant:?}"),
+                        seed + 1
+                    );
+                }
+            });
         }
-    }
+    });
+    let missed = missed.into_inner().unwrap();
     assert!(
         missed.is_empty(),
         "not noticed within {SEEDS_MAX} seeds: {missed:?}"
