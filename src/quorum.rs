@@ -71,11 +71,12 @@ impl Tally {
             Answer::Granted { .. } | Answer::Extended | Answer::Released => self.agreed += 1,
             Answer::Stale { .. } => self.stale += 1,
             Answer::Busy { .. } | Answer::Missing | Answer::NotHeld => self.refused += 1,
-            Answer::Failed(MasterError::NotConnected(_)) if self.quorum.of_connected => {
-                let masters = self.quorum.masters.max(2) - 1;
+            Answer::Failed(MasterError::NotConnected(_))
+                if self.quorum.of_connected && self.quorum.masters > 1 =>
+            {
                 self.quorum = Quorum {
                     of_connected: true,
-                    ..Quorum::majority(masters)
+                    ..Quorum::majority(self.quorum.masters - 1)
                 };
             }
             Answer::Failed(_) => self.failed += 1,

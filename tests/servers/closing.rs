@@ -30,7 +30,11 @@ async fn connections_are_closed_with_the_last_handle_and_not_before() {
         let lock = third.try_acquire(["k"], LONG).await.expect("acquired");
         drop(third);
         for server in &servers {
-            assert_eq!(server.connected_clients().await, 1);
+            // The test's own last connection may be there for a moment still.
+            eventually("the lock keeps one connection", AT_ONCE, async || {
+                server.connected_clients().await == 1
+            })
+            .await;
         }
         lock.release()
             .await

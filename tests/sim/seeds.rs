@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How many seeds the normal tests take; `FREDLOCK_SIM_SEEDS` sets another number.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 10_000;
 
 fn from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
