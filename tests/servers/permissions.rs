@@ -109,7 +109,7 @@ async fn a_permission_that_is_missing_is_named() {
         (&["-eval", "-evalsha"][..], "'eval"),
         (&["-eval", "-evalsha", "-script"], "'eval"),
         (&["-info"], "'info'"),
-        (&["resetkeys", "~elsewhere:*"], "keys"),
+        (&["resetkeys", "~elsewhere:*"], "access"),
     ] {
         for fencing in BOTH {
             let given = as_user(&servers, rights).await;
