@@ -1,0 +1,93 @@
+//! What 100,000 pairs of acquire and release leave behind: memory of this process, its tasks, and
+//! keys on the masters.
+//!
+//!     compose/with-masters cargo bench --bench soak
+
+use std::{
+    error::Error,
+    time::{Duration, Instant},
+};
+
+use fredlock::{
+    Fencing, Redlock,
+    fred::interfaces::ClientLike,
+    fred::types::{ClusterHash, CustomCommand, config::Config},
+};
+
+const PAIRS: usize = 100_000;
+const TTL: Duration = Duration::from_secs(10);
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let masters =
+        std::env::var("FREDLOCK_MASTERS").map_err(|_| "run it under compose/with-masters")?;
+    let masters: Vec<_> = masters.split(',').collect();
+    for (name, fencing) in [
+        ("fenced", Fencing::default()),
+        ("Fencing::Off", Fencing::Off),
+    ] {
+        let redlock = Redlock::builder()
+            .urls(masters.iter().copied())
+            .fencing(fencing)
+            .connect()
+            .await?;
+        let before = (resident_kb()?, tasks());
+        let begun = now();
+        for pair in 0..PAIRS {
+            redlock.acquire(["soak"], TTL).await?.release().await?;
+            if pair + 1 == 1_000 || (pair + 1) % 25_000 == 0 {
+                println!(
+                    "{name}: {:>7} pairs, {:>6} kB resident, {} tasks",
+                    pair + 1,
+                    resident_kb()?,
+                    tasks()
+                );
+            }
+        }
+        let took = begun.elapsed();
+        while redlock.background_tasks() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        println!(
+            "{name}: {PAIRS} pairs in {took:.1?}; {} kB and {} tasks before, {} kB and {} tasks after; keys left on the masters: {:?}",
+            before.0,
+            before.1,
+            resident_kb()?,
+            tasks(),
+            keys(&masters).await?,
+        );
+        redlock.shutdown(Duration::from_secs(1)).await;
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "this measures true time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn tasks() -> usize {
+    tokio::runtime::Handle::current()
+        .metrics()
+        .num_alive_tasks()
+}
+
+fn resident_kb() -> Result<u64, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    Ok(number.ok_or("no VmRSS")?.parse()?)
+}
+
+/// The keys of each master; with fencing, the fence stays for its retention.
+async fn keys(masters: &[&str]) -> Result<Vec<Vec<String>>, Box<dyn Error>> {
+    let mut all = Vec::new();
+    for url in masters {
+        let client = fredlock::fred::clients::Client::new(Config::from_url(url)?, None, None, None);
+        client.init().await?;
+        let command = CustomCommand::new_static("KEYS", ClusterHash::Random, false);
+        all.push(client.custom(command, vec!["*"]).await?);
+        client.quit().await?;
+    }
+    Ok(all)
+}
