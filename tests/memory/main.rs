@@ -7,6 +7,7 @@ mod extension;
 mod fences;
 mod limits;
 mod runtimes;
+mod tracing;
 
 use fredlock::{Redlock, Settings, testing::MemoryMasters};
 
