@@ -19,6 +19,7 @@
 //! ```
 
 mod clock;
+mod conform;
 mod link;
 mod memory;
 mod network;
@@ -32,3 +33,5 @@ pub use pause::Pause;
 
 #[doc(hidden)]
 pub use crate::mutant::Mutant;
+#[doc(hidden)]
+pub use conform::{Agreed, conform};

@@ -3,6 +3,7 @@
 
 mod contract;
 mod rig;
+mod scripts;
 
 /// A test of each contract on each kind of masters.
 macro_rules! conform {

@@ -1,0 +1,268 @@
+//! A master behind a server compared with an in-memory one, step by step: the scripts and the
+//! native commands against the reference that the simulation runs on.
+
+use std::{sync::Arc, time::Duration};
+
+use fred::{
+    clients::Client,
+    interfaces::ClientLike,
+    types::{
+        ClusterHash, CustomCommand,
+        config::{Config, ConnectionConfig},
+    },
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use super::MemoryMasters;
+use crate::{
+    entropy::Entropy,
+    master::{
+        FenceWrite, Master, Missing, Operation, Request,
+        connection::{Connection, Standing},
+        fred::FredMaster,
+    },
+    outcome::Answer,
+    resources::Resources,
+    token::Token,
+};
+
+/// How often each answer was given, by both.
+#[doc(hidden)]
+#[derive(Debug, Default, Clone, Copy)]
+#[non_exhaustive]
+pub struct Agreed {
+    pub granted: u32,
+    pub stale: u32,
+    pub busy: u32,
+    pub extended: u32,
+    pub missing: u32,
+    pub not_held: u32,
+    pub released: u32,
+}
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How far two times to live may be apart: the same command reaches the two at different moments.
+const APART: Duration = Duration::from_secs(5);
+const NAMES: usize = 3;
+
+/// Does `steps` random operations, fenced or not, on the server and on an in-memory master, and
+/// compares every answer and, after every step, every key. Empties the server.
+///
+/// # Errors
+/// The first difference.
+#[doc(hidden)]
+pub async fn conform(url: &str, seed: u64, steps: usize, fenced: bool) -> Result<Agreed, String> {
+    let pair = Pair::connect(url).await?;
+    pair.flush().await?;
+    let mut rng = StdRng::seed_from_u64(seed);
+    let entropy = Entropy::from_seed(seed);
+    let tokens: Vec<Token> = (0..3).map(|_| Token::fresh(&entropy)).collect();
+    let mut agreed = Agreed::default();
+    for step in 0..steps {
+        if rng.gen_bool(0.03) {
+            pair.vanish(&mut rng).await?;
+        }
+        let request = request(&mut rng, &tokens, step, fenced);
+        if pair.is_own_already(&request) {
+            continue;
+        }
+        let [here, there] = pair.call(&request).await?;
+        if !is_same(&here, &there) {
+            return Err(format!(
+                "step {step}: {request:?}: in memory {here:?}, on the server {there:?}"
+            ));
+        }
+        agreed.count(&here);
+        pair.compare()
+            .await
+            .map_err(|difference| format!("step {step}: {request:?}: {difference}"))?;
+    }
+    Ok(agreed)
+}
+
+fn name(index: usize) -> String {
+    format!("conform-{index}")
+}
+
+fn request(rng: &mut StdRng, tokens: &[Token], step: usize, fenced: bool) -> Request {
+    let sets: [&[usize]; 6] = [&[0], &[1], &[0, 1], &[1, 2], &[2, 0], &[0, 1, 2]];
+    let set = sets[rng.gen_range(0..sets.len())];
+    let names = set.iter().map(|&index| name(index));
+    let resources = Resources::parse(names).unwrap_or_else(|error| panic!("{error}"));
+    // The native extension knows no other ttl than that of the acquisition.
+    let uniform = !fenced && rng.gen_bool(0.5);
+    let ttl_ms = if fenced {
+        100_000 * rng.gen_range(1..6)
+    } else {
+        300_000
+    };
+    let operation = match rng.gen_range(0..10) {
+        0..=4 => Operation::Acquire { ttl_ms },
+        5 | 6 => Operation::Extend {
+            ttl_ms,
+            missing: Missing::Report,
+            uniform,
+        },
+        7 => Operation::Extend {
+            ttl_ms,
+            missing: Missing::PutBack,
+            uniform,
+        },
+        _ => Operation::Release,
+    };
+    let write = FenceWrite {
+        fence: 1_700_000_000_000_000 + step as u64 + rng.gen_range(0..12),
+        lives_ms: 100_000 * rng.gen_range(10..20),
+    };
+    Request {
+        operation,
+        resources,
+        token: tokens[rng.gen_range(0..tokens.len())],
+        fence: fenced.then_some(write),
+    }
+}
+
+fn is_same(here: &Answer, there: &Answer) -> bool {
+    match (here, there) {
+        (
+            Answer::Busy {
+                seen: a,
+                time_left: Some(left),
+            },
+            Answer::Busy {
+                seen: b,
+                time_left: Some(right),
+            },
+        ) => a == b && left.abs_diff(*right) < APART,
+        _ => here == there,
+    }
+}
+
+/// The two masters.
+struct Pair {
+    memory: MemoryMasters,
+    link: Arc<dyn Master>,
+    server: FredMaster,
+    /// A look at the keys that does not go through what is compared.
+    client: Client,
+}
+
+impl Pair {
+    async fn connect(url: &str) -> Result<Self, String> {
+        let config = Config::from_url(url).map_err(|error| error.to_string())?;
+        let client = Client::new(config.clone(), None, None, None);
+        client.init().await.map_err(|error| error.to_string())?;
+        let connection = Connection::open(
+            "server".into(),
+            config,
+            ConnectionConfig::default(),
+            Arc::default(),
+        );
+        let mut standing = connection.standing();
+        let fit = standing.wait_for(|standing| matches!(standing, Standing::Fit(_)));
+        let fit = tokio::time::timeout(TIMEOUT, fit).await;
+        fit.map_err(|_| "the server does not become a master".to_owned())?
+            .map_err(|error| error.to_string())?;
+        let memory = MemoryMasters::new(1);
+        let link = memory.as_masters().next().ok_or("one master")?;
+        Ok(Self {
+            memory,
+            link,
+            server: FredMaster::new(connection),
+            client,
+        })
+    }
+
+    /// Without fencing an acquire is never sent twice, and `SET NX` would not know its own key.
+    fn is_own_already(&self, request: &Request) -> bool {
+        let is_acquire = matches!(request.operation, Operation::Acquire { .. });
+        let own = Some(request.token.reveal());
+        let mut names = request.resources.iter();
+        request.fence.is_none() && is_acquire && names.any(|name| self.memory.get(0, name) == own)
+    }
+
+    async fn call(&self, request: &Request) -> Result<[Answer; 2], String> {
+        let here = self
+            .link
+            .call(request, TIMEOUT)
+            .await
+            .map_err(|error| error.to_string())?;
+        let there = self
+            .server
+            .call(request, TIMEOUT)
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok([here, there])
+    }
+
+    async fn command<T: fred::types::FromValue>(
+        &self,
+        name: &'static str,
+        arguments: Vec<String>,
+    ) -> Result<T, String> {
+        let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
+        self.client
+            .custom(command, arguments)
+            .await
+            .map_err(|error| error.to_string())
+    }
+
+    async fn flush(&self) -> Result<(), String> {
+        self.memory.clear(0);
+        self.command("FLUSHALL", Vec::new()).await
+    }
+
+    /// A lock expires, or everything is forgotten.
+    async fn vanish(&self, rng: &mut StdRng) -> Result<(), String> {
+        if rng.gen_bool(0.1) {
+            return self.flush().await;
+        }
+        let name = name(rng.gen_range(0..NAMES));
+        self.memory.delete(0, &name);
+        self.command("DEL", vec![name]).await
+    }
+
+    async fn compare(&self) -> Result<(), String> {
+        let locks = (0..NAMES).map(name);
+        for key in locks
+            .clone()
+            .chain(locks.map(|name| format!("{{{name}}}:fence")))
+        {
+            let here = self.memory.get(0, &key);
+            let there: Option<String> = self.command("GET", vec![key.clone()]).await?;
+            if here != there {
+                return Err(format!(
+                    "{key} is {here:?} in memory and {there:?} on the server"
+                ));
+            }
+            let left: i64 = self.command("PTTL", vec![key.clone()]).await?;
+            let there = u64::try_from(left).ok().map(Duration::from_millis);
+            let here = self.memory.time_left(0, &key);
+            let is_same = match (here, there) {
+                (Some(here), Some(there)) => here.abs_diff(there) < APART,
+                (here, there) => here == there,
+            };
+            if !is_same {
+                return Err(format!(
+                    "{key} lives for {here:?} in memory and {there:?} on the server"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Agreed {
+    fn count(&mut self, answer: &Answer) {
+        let counter = match answer {
+            Answer::Granted { .. } => &mut self.granted,
+            Answer::Stale { .. } => &mut self.stale,
+            Answer::Busy { .. } => &mut self.busy,
+            Answer::Extended => &mut self.extended,
+            Answer::Missing => &mut self.missing,
+            Answer::NotHeld => &mut self.not_held,
+            _ => &mut self.released,
+        };
+        *counter += 1;
+    }
+}
