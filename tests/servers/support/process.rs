@@ -1,6 +1,7 @@
 //! The server's process: started, stopped, continued, killed, and never left behind.
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -149,7 +150,7 @@ pub fn binary() -> PathBuf {
 }
 
 /// Whether DEBUG has to be allowed by a setting: from version 7 on, while older servers do not know
-/// the setting.
+/// the setting. Tells, once, what server it is.
 pub fn guards_debug(binary: &Path) -> bool {
     static GUARDS: OnceLock<bool> = OnceLock::new();
     *GUARDS.get_or_init(|| {
@@ -157,6 +158,15 @@ pub fn guards_debug(binary: &Path) -> bool {
         let output =
             output.unwrap_or_else(|error| panic!("cannot run {}: {error}", binary.display()));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // Past the capture of the tests' output: whoever runs them is to see what they ran on.
+        let line = format!(
+            "\nreal servers: {} ({})\n",
+            text.trim_end(),
+            binary.display()
+        );
+        std::io::stderr()
+            .write_all(line.as_bytes())
+            .expect("standard error");
         let version = text
             .split_once("v=")
             .and_then(|(_, rest)| rest.split('.').next()?.parse::<u32>().ok());
