@@ -79,7 +79,7 @@ pub(crate) const LANES: [Lane; 5] = [
             Kind::FreezeMaster,
             Kind::KillMaster,
         ],
-        pause: 3_000,
+        pause: 4_000,
         lasts: 3_000,
     },
     Lane {
@@ -93,18 +93,18 @@ pub(crate) const LANES: [Lane; 5] = [
             Kind::Refuse,
             Kind::Straggle,
         ],
-        pause: 1_000,
+        pause: 1_500,
         lasts: 2_000,
     },
     Lane {
         kinds: &[Kind::SeeMinority, Kind::SeeMajority, Kind::Split],
-        pause: 3_000,
+        pause: 4_000,
         lasts: 3_000,
     },
     // The most telling of all.
     Lane {
         kinds: &[Kind::PauseClient],
-        pause: 3_000,
+        pause: 5_000,
         lasts: 3_000,
     },
     Lane {

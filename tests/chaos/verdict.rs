@@ -18,15 +18,15 @@ pub(crate) fn judge(
     history: &History,
     pauses: &[(usize, Duration, Duration)],
 ) -> (Vec<String>, Duration) {
-    let mut violations = history.violations.clone();
     let holds: Vec<Hold> = history.holds.values().cloned().collect();
     let rules = Rules {
         exclusion: true,
         fences: true,
     };
-    violations.extend(check(rules, &holds));
+    let mut violations = check(rules, &holds);
     let met = history.found.iter();
     violations.extend(met.filter_map(|&(holder, other)| meeting(history, holder, other)));
+    violations.extend_from_slice(&history.violations);
     if history.finished < CLIENTS {
         violations.push(format!(
             "{} of {CLIENTS} clients came to their end",
