@@ -1,8 +1,8 @@
 //! One task of a client: what it does, and what it looks at while it believes that it holds a lock.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use fredlock::{AbortMode, Lock, LostReason, Redlock, Retry, Signal, UsingError};
+use fredlock::{AbortMode, Lock, Redlock, Retry, Signal, UsingError};
 use rand::{Rng, rngs::StdRng};
 use tokio::{
     sync::watch,
@@ -12,17 +12,12 @@ use tokio::{
 use crate::{
     clock::{Pulse, now},
     hold::Hold,
+    notice::time_notice,
     plan::{RESOURCES, TTL, resource_name},
     record::{Holding, Recorder},
     section::Sections,
     store::RemoteStore,
 };
-
-/// By how much a signal fires before the validity ends.
-const MARGIN: Duration = Duration::from_millis(2);
-/// How often whoever waits for a signal looks at what is left.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const PRECISION: Duration = Duration::from_millis(1);
 
 pub(crate) struct Client {
     pub(crate) process: usize,
@@ -96,7 +91,7 @@ impl Client {
 
     async fn hold(&mut self, mut lock: Lock, set: &[usize], begun: Duration) {
         let fence = lock.fence().get();
-        let Some(mut hold) = self.open(set, fence, begun, || lock_left(&lock)) else {
+        let Some(mut holding) = self.open(set, fence, begun, || lock_left(&lock)) else {
             return;
         };
         let mut inside = Vec::new();
@@ -106,7 +101,7 @@ impl Client {
                 fence,
                 left: || lock_left(&lock),
             };
-            self.work(&held, &mut hold, &mut inside).await;
+            self.work(&held, &mut holding, &mut inside).await;
             // Often to just before the end, where it matters most.
             let pause = if self.rng.gen_bool(0.2) {
                 lock.remaining()
@@ -121,12 +116,12 @@ impl Client {
                     break;
                 }
                 if let Some(end) = end_of(|| lock_left(&lock)) {
-                    hold.valid(end);
+                    holding.valid(end);
                 }
             }
         }
         inside.clear();
-        hold.ended();
+        holding.ended();
         if self.rng.gen_bool(0.7) {
             lock.release().await.ok();
         }
@@ -156,7 +151,7 @@ impl Client {
 
     async fn routine(&mut self, signal: Signal, set: &[usize], begun: Duration) {
         let fence = signal.fence().get();
-        let Some(mut hold) = self.open(set, fence, begun, || signal_left(&signal)) else {
+        let Some(mut holding) = self.open(set, fence, begun, || signal_left(&signal)) else {
             return;
         };
         tokio::spawn(time_notice(
@@ -171,8 +166,10 @@ impl Client {
             fence,
             left: || signal_left(&signal),
         };
-        for _ in 0..self.rng.gen_range(1..8) {
-            self.work(&held, &mut hold, &mut inside).await;
+        // Some hold on for as long as they can.
+        let steps = self.rng.gen_range(1..8) * if self.rng.gen_bool(0.2) { 6 } else { 1 };
+        for _ in 0..steps {
+            self.work(&held, &mut holding, &mut inside).await;
             let pause = self.share(0.4);
             tokio::select! {
                 biased;
@@ -181,14 +178,14 @@ impl Client {
             }
         }
         if signal.is_aborted() {
-            hold.ended();
+            holding.ended();
             // Whoever does not look at its signal writes after its time; the fence is for that.
             for &resource in set {
                 self.store.write(resource, fence).await.ok();
             }
         }
         inside.clear();
-        hold.ended();
+        holding.ended();
     }
 
     /// The beginning of a hold, unless its validity is over already.
@@ -216,22 +213,22 @@ impl Client {
     async fn work<V: Fn() -> Option<Duration>>(
         &self,
         held: &Held<'_, V>,
-        hold: &mut Holding,
+        holding: &mut Holding,
         inside: &mut Vec<crate::section::Inside>,
     ) {
         let Some(end) = end_of(&held.left) else {
-            return hold.ended();
+            return holding.ended();
         };
-        hold.valid(end);
+        holding.valid(end);
         if inside.is_empty() {
             for &resource in held.set {
-                let (entered, found) = self.sections.enter(resource, hold.id());
+                let (entered, found) = self.sections.enter(resource, holding.id());
                 inside.push(entered);
                 // Only if it still held when it saw that.
                 if let Some(other) = found
                     && (held.left)().is_some()
                 {
-                    hold.found(other);
+                    holding.found(other);
                 }
             }
         }
@@ -242,7 +239,7 @@ impl Client {
             {
                 let what = format!(
                     "the write of a valid holder was refused: hold {:?} of resource {resource}, fence {}, newer {newer}",
-                    hold.id(),
+                    holding.id(),
                     held.fence
                 );
                 self.recorder.violation(self.number, &what);
@@ -265,37 +262,9 @@ impl Client {
     }
 }
 
-/// Waits for the signal, and writes down how late it was.
-async fn time_notice(signal: Signal, recorder: Arc<Recorder>, pulse: Pulse, process: usize) {
-    let mut aborted = pin!(signal.aborted());
-    let (mut looked, mut end) = (now(), Duration::ZERO);
-    let reason = loop {
-        let at = now();
-        let seen = end_of(|| signal_left(&signal));
-        // Whoever was stopped in the middle of a look has seen nothing.
-        if let Some(seen) = seen
-            && now() - at < PRECISION
-        {
-            (looked, end) = (at, end.max(seen + MARGIN));
-        }
-        tokio::select! {
-            biased;
-            reason = &mut aborted => break reason,
-            () = sleep(LOOK_EVERY) => {}
-        }
-    };
-    let ran = now();
-    // An extension since the last look would have set a later end than this moment: there was none,
-    // so the end is known.
-    let is_known = !end.is_zero() && ran < looked + TTL.mul_f64(0.95);
-    if matches!(reason, LostReason::Expired { .. }) && is_known {
-        recorder.notice(process, end, ran, pulse.stalled(end, ran));
-    }
-}
-
 /// When the validity ends, by a look at what is left of it. The clock is read first: the end is
 /// rather too early than too late.
-fn end_of(left: impl Fn() -> Option<Duration>) -> Option<Duration> {
+pub(crate) fn end_of(left: impl Fn() -> Option<Duration>) -> Option<Duration> {
     let looked = now();
     left().map(|left| looked + left)
 }
@@ -304,7 +273,7 @@ fn lock_left(lock: &Lock) -> Option<Duration> {
     Some(lock.remaining()).filter(|left| !left.is_zero())
 }
 
-fn signal_left(signal: &Signal) -> Option<Duration> {
+pub(crate) fn signal_left(signal: &Signal) -> Option<Duration> {
     Some(signal.remaining()).filter(|left| !left.is_zero())
 }
 

@@ -52,7 +52,7 @@ impl Pulse {
         let mut ticks = self.0.lock().unwrap();
         let (last, now) = (ticks.last, now());
         ticks.last = now;
-        if now - last >= GAP_MIN && !last.is_zero() {
+        if now >= last + GAP_MIN && !last.is_zero() {
             ticks.gaps.push_back((last, now));
             if ticks.gaps.len() > GAPS_MAX {
                 ticks.gaps.pop_front();

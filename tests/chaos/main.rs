@@ -15,6 +15,7 @@ mod client;
 mod clock;
 mod nemesis;
 mod network;
+mod notice;
 mod plan;
 mod record;
 mod report;

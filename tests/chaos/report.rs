@@ -18,7 +18,8 @@ pub(crate) struct Report {
     pub(crate) writes_taken: u64,
     pub(crate) writes_refused: u64,
     pub(crate) faults: BTreeMap<Kind, u64>,
-    pub(crate) latest_signal: Duration,
+    /// In milliseconds, below zero if it was early; `None` if no signal could be timed.
+    pub(crate) latest_signal_ms: Option<f64>,
     pub(crate) violations: Vec<String>,
     /// Where the joined history is, if it is kept.
     pub(crate) history: Option<PathBuf>,
@@ -48,7 +49,8 @@ impl fmt::Display for Report {
             row(&format!("{kind:?}"), count)?;
         }
         row("signals timed", &self.notices)?;
-        let latest = format!("{:.1} ms", self.latest_signal.as_secs_f64() * 1e3);
+        let latest = self.latest_signal_ms;
+        let latest = latest.map_or("none".to_owned(), |ms| format!("{ms:.1} ms"));
         row("largest lateness of a signal", &latest)?;
         row("violations", &self.violations.len())?;
         for violation in self.violations.iter().take(SHOWN_MAX) {

@@ -61,12 +61,12 @@ pub(crate) async fn run(plan: &Plan) -> Report {
     for client in 0..CLIENTS {
         history.read(&worker::history(&dir, client));
     }
-    let (violations, latest_signal) = judge(&history, &world.done.pauses());
+    let (violations, latest_signal_ms) = judge(&history, &world.done.pauses());
     let (writes_taken, writes_refused) = store.writes();
     let mut report = Report {
         server,
         plan: plan.clone(),
-        took: clock::now() - start,
+        took: clock::now().saturating_sub(start),
         acquisitions: history.holds.len(),
         losses: history.lost,
         notices: history.notices.len(),
@@ -74,7 +74,7 @@ pub(crate) async fn run(plan: &Plan) -> Report {
         writes_taken,
         writes_refused,
         faults: world.done.counts(),
-        latest_signal,
+        latest_signal_ms,
         violations,
         history: None,
     };

@@ -7,7 +7,7 @@ use fredlock::testing::Mutant;
 use crate::{
     plan::{Plan, from_environment},
     run::run,
-    schedule::LANES,
+    schedule::{LANES, Lane},
 };
 
 /// How long the normal tests take; `FREDLOCK_CHAOS_SECONDS` sets another time.
@@ -41,12 +41,16 @@ async fn every_guarantee_holds_on_real_masters_that_come_and_go() {
         report.acquisitions > seconds,
         "too few acquisitions to tell anything"
     );
-    let kinds = LANES.iter().flat_map(|lane| lane.kinds());
+    let kinds = LANES.iter().flat_map(Lane::kinds);
     for kind in kinds.filter(|_| plan.lasts.as_secs() >= SECONDS_FOR_ALL) {
         let count = report.faults.get(kind).copied().unwrap_or_default();
         assert!(count > 0, "{kind:?} was never injected");
     }
     assert!(report.losses > 0, "no loss was noticed");
+    assert!(
+        report.latest_signal_ms.is_some() || plan.lasts.as_secs() < SECONDS_FOR_ALL,
+        "no signal was timed"
+    );
 }
 
 /// How often a run that has to find a violation is repeated.

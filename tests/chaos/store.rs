@@ -101,14 +101,13 @@ async fn answer(
     let mut line = String::new();
     stream.read_line(&mut line).await?;
     let words = line.trim().split_once(' ');
-    let answer =
-        match words.and_then(|(resource, fence)| resource.parse().ok().zip(fence.parse().ok())) {
-            Some((resource, fence)) => writes.lock().unwrap().write(resource, fence),
-            None => {
-                finish.wait_for(|finish| *finish).await.ok();
-                0
-            }
-        };
+    let write = words.and_then(|(resource, fence)| resource.parse().ok().zip(fence.parse().ok()));
+    let answer = if let Some((resource, fence)) = write {
+        writes.lock().unwrap().write(resource, fence)
+    } else {
+        finish.wait_for(|finish| *finish).await.ok();
+        0
+    };
     stream.write_all(format!("{answer}\n").as_bytes()).await
 }
 

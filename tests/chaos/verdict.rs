@@ -6,18 +6,19 @@ use crate::{
     check::{Rules, check},
     hold::Hold,
     plan::CLIENTS,
-    record::{History, HoldId, Notice},
+    record::{History, HoldId},
 };
 
 /// A waiter may run so much later than the end of validity in time that its process had: on a
 /// machine with more to do than cores, one thread is scheduled later than another.
 const LATE_MAX: Duration = Duration::from_millis(100);
 
-/// Every violation, and the largest lateness of a signal in a process that was not stopped.
+/// Every violation, and the largest lateness of a signal in a process that was not stopped, in
+/// milliseconds: below zero if it was early.
 pub(crate) fn judge(
     history: &History,
     pauses: &[(usize, Duration, Duration)],
-) -> (Vec<String>, Duration) {
+) -> (Vec<String>, Option<f64>) {
     let holds: Vec<Hold> = history.holds.values().cloned().collect();
     let rules = Rules {
         exclusion: true,
@@ -39,10 +40,12 @@ pub(crate) fn judge(
         };
         !pauses.iter().any(|pause| overlaps(&pause))
     });
-    let mut latest = Duration::ZERO;
+    let mut latest: Option<f64> = None;
     for notice in awake {
-        let late = notice.lateness();
-        latest = latest.max(late);
+        let late = notice.ran.saturating_sub(notice.end);
+        let early = notice.end.saturating_sub(notice.ran);
+        let late_ms = (late.as_secs_f64() - early.as_secs_f64()) * 1e3;
+        latest = Some(latest.map_or(late_ms, |latest| latest.max(late_ms)));
         if late.saturating_sub(notice.stalled) > LATE_MAX {
             violations.push(format!("a signal fired {late:?} late: {notice:?}"));
         }
@@ -62,10 +65,4 @@ fn meeting(history: &History, holder: HoldId, other: HoldId) -> Option<String> {
     holder
         .overlaps(other)
         .then(|| format!("two are in the critical section:\n  {holder:?}\n  {other:?}"))
-}
-
-impl Notice {
-    fn lateness(&self) -> Duration {
-        self.ran.saturating_sub(self.end)
-    }
 }
