@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     faults::{Fault, Injected, resource_name},
-    history::{History, Hold, Holding},
+    history::{History, Holding},
+    hold::Hold,
     plan::Plan,
 };
 
@@ -250,12 +251,12 @@ impl Client {
     }
 
     fn open(&self, set: &[usize], fence: u64, begun: Instant, remaining: Duration) -> Holding {
-        let now = Instant::now();
+        let now = self.history.now();
         self.history.hold(Hold {
             client: self.number,
             resources: set.to_vec(),
             fence,
-            begun,
+            begun: self.history.at(begun),
             from: now,
             until: now + remaining,
             ended: None,

@@ -9,20 +9,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// One time that a client held a lock, as it saw it.
-#[derive(Debug, Clone)]
-pub(crate) struct Hold {
-    pub(crate) client: usize,
-    pub(crate) resources: Vec<usize>,
-    pub(crate) fence: u64,
-    /// When the call began that acquired it.
-    pub(crate) begun: Instant,
-    pub(crate) from: Instant,
-    /// The end of its validity, as last seen.
-    pub(crate) until: Instant,
-    /// When the client gave it up, or learnt of its loss.
-    pub(crate) ended: Option<Instant>,
-}
+use crate::hold::Hold;
 
 /// A hold that lasts at most as long as this does: a call that is cancelled gives it up.
 pub(crate) struct Holding {
@@ -33,7 +20,7 @@ pub(crate) struct Holding {
 impl Holding {
     /// The client looked: it holds, for as long as `remaining`.
     pub(crate) fn valid(&self, remaining: Duration) {
-        let until = Instant::now() + remaining;
+        let until = self.history.now() + remaining;
         let hold = &mut self.history.inner().holds[self.number];
         hold.until = hold.until.max(until);
     }
@@ -41,8 +28,9 @@ impl Holding {
     /// The client gives it up, or has learnt of its loss.
     pub(crate) fn ended(&self, how: &str) {
         let client = {
+            let now = self.history.now();
             let hold = &mut self.history.inner().holds[self.number];
-            hold.ended.get_or_insert_with(Instant::now);
+            hold.ended.get_or_insert(now);
             hold.client
         };
         self.history.note(format!("client {client}: {how}"));
@@ -51,9 +39,10 @@ impl Holding {
 
 impl Drop for Holding {
     fn drop(&mut self) {
+        let now = self.history.now();
         self.history.inner().holds[self.number]
             .ended
-            .get_or_insert_with(Instant::now);
+            .get_or_insert(now);
     }
 }
 
@@ -85,6 +74,15 @@ impl History {
         }))
     }
 
+    /// The time since the run began, as holds count it.
+    pub(crate) fn now(&self) -> Duration {
+        self.at(Instant::now())
+    }
+
+    pub(crate) fn at(&self, time: Instant) -> Duration {
+        time.duration_since(self.inner().start)
+    }
+
     pub(crate) fn note(&self, what: impl Into<String>) {
         let mut inner = self.inner();
         let at = inner.start.elapsed();
@@ -98,7 +96,7 @@ impl History {
     }
 
     pub(crate) fn hold(self: &Arc<Self>, hold: Hold) -> Holding {
-        let valid = hold.until.saturating_duration_since(Instant::now());
+        let valid = hold.until.saturating_sub(self.now());
         self.note(format!(
             "client {} holds {:?} with fence {} for {valid:?}",
             hold.client, hold.resources, hold.fence

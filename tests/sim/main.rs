@@ -8,6 +8,7 @@ mod check;
 mod client;
 mod faults;
 mod history;
+mod hold;
 mod mutants;
 mod network;
 mod plan;

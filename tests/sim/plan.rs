@@ -5,6 +5,8 @@ use std::time::Duration;
 use fredlock::testing::Mutant;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
+use crate::check::Rules;
+
 /// The shape of a run. Everything in it follows from the seed and the scenario.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -73,6 +75,14 @@ impl Plan {
 
     pub(crate) fn with(seed: u64, masters: usize, weather: Weather) -> Self {
         Self::shaped(seed, masters, weather, &mut StdRng::seed_from_u64(seed))
+    }
+
+    /// What the weather leaves of the guarantees.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules {
+            exclusion: self.weather.keeps_exclusion(),
+            fences: self.fenced && self.weather.keeps_fences(),
+        }
     }
 
     fn shaped(seed: u64, masters: usize, weather: Weather, rng: &mut StdRng) -> Self {

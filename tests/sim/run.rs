@@ -22,7 +22,8 @@ use crate::{
     check::check,
     client::Client,
     faults::{self, Injected, all_expired, resource_name},
-    history::{History, Hold},
+    history::History,
+    hold::Hold,
     network::{Partitions, network},
     plan::{Plan, Weather},
 };
@@ -101,7 +102,7 @@ async fn simulate(plan: Plan) -> Outcome {
     settle(&plan, &handles, &masters, &history).await;
 
     let mut violations = history.violations();
-    violations.extend(check(&plan, &history.holds()));
+    violations.extend(check(plan.rules(), &history.holds()));
     Outcome {
         violations,
         trace: history.trace(),

@@ -101,7 +101,7 @@ fn masters_that_restart_empty_let_in_a_second_holder() {
             ..plan
         };
         let _ = history.trace;
-        !crate::check::check(&strict, &history.hold_list).is_empty()
+        !crate::check::check(strict.rules(), &history.hold_list).is_empty()
     });
     println!("found at seed {found:?}");
     assert!(found.is_some(), "no double holder in 2,000 seeds");

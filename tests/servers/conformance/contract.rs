@@ -271,6 +271,18 @@ pub(super) async fn a_larger_fence_on_the_masters_is_exceeded_in_place(rig: Rig)
     .await;
 }
 
+pub(super) async fn the_fence_of_several_resources_exceeds_the_last_of_each(rig: Rig) {
+    let ahead = 1_u64 << 52;
+    for master in 0..MASTERS {
+        rig.set(master, &fence_key("b"), &ahead.to_string()).await;
+    }
+    let client = rig.client().await;
+    let lock = client.try_acquire(["a", "b", "c"], TTL).await.unwrap();
+    if rig.fenced {
+        assert!(lock.fence().get() > ahead, "{}", lock.fence());
+    }
+}
+
 pub(super) async fn a_lock_is_not_put_back_where_a_larger_fence_has_been(rig: Rig) {
     let mut lock = rig.client().await.acquire(["a"], TTL).await.unwrap();
     rig.assert_held_on(&lock, &[0, 1, 2]).await;

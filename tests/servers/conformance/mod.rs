@@ -40,5 +40,6 @@ conform!(
     a_late_release_never_touches_a_successor,
     the_fence_rises_with_every_holder_and_stays_for_its_retention,
     a_larger_fence_on_the_masters_is_exceeded_in_place,
+    the_fence_of_several_resources_exceeds_the_last_of_each,
     a_lock_is_not_put_back_where_a_larger_fence_has_been,
 );

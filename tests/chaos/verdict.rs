@@ -1,0 +1,68 @@
+//! What the joined histories of a run say.
+
+use std::time::Duration;
+
+use crate::{
+    check::{Rules, check},
+    hold::Hold,
+    plan::CLIENTS,
+    record::{History, HoldId},
+};
+
+/// A waiter may run so much later than the end of validity in time that its process had: on a
+/// machine with more to do than cores, one thread is scheduled later than another.
+const LATE_MAX: Duration = Duration::from_millis(100);
+
+/// Every violation, and the largest lateness of a signal in a process that was not stopped, in
+/// milliseconds: below zero if it was early.
+pub(crate) fn judge(
+    history: &History,
+    pauses: &[(usize, Duration, Duration)],
+) -> (Vec<String>, Option<f64>) {
+    let holds: Vec<Hold> = history.holds.values().cloned().collect();
+    let rules = Rules {
+        exclusion: true,
+        fences: true,
+    };
+    let mut violations = check(rules, &holds);
+    let met = history.found.iter();
+    violations.extend(met.filter_map(|&(holder, other)| meeting(history, holder, other)));
+    violations.extend_from_slice(&history.violations);
+    if history.finished < CLIENTS {
+        violations.push(format!(
+            "{} of {CLIENTS} clients came to their end",
+            history.finished
+        ));
+    }
+    let awake = history.notices.iter().filter(|notice| {
+        let overlaps = |&&(process, from, to): &&(usize, Duration, Duration)| {
+            process == notice.process && from < notice.ran && notice.end < to
+        };
+        !pauses.iter().any(|pause| overlaps(&pause))
+    });
+    let mut latest: Option<f64> = None;
+    for notice in awake {
+        let late = notice.ran.saturating_sub(notice.end);
+        let early = notice.end.saturating_sub(notice.ran);
+        let late_ms = (late.as_secs_f64() - early.as_secs_f64()) * 1e3;
+        latest = Some(latest.map_or(late_ms, |latest| latest.max(late_ms)));
+        if late.saturating_sub(notice.stalled) > LATE_MAX {
+            violations.push(format!("a signal fired {late:?} late: {notice:?}"));
+        }
+    }
+    (violations, latest)
+}
+
+/// Did two meet in a critical section that both held? Somebody who had not noticed yet that its
+/// validity was over may be met there.
+fn meeting(history: &History, holder: HoldId, other: HoldId) -> Option<String> {
+    let holder = &history.holds[&holder];
+    let Some(other) = history.holds.get(&other) else {
+        return Some(format!(
+            "hold {other:?}, which nobody knows, was met by {holder:?}"
+        ));
+    };
+    holder
+        .overlaps(other)
+        .then(|| format!("two are in the critical section:\n  {holder:?}\n  {other:?}"))
+}
