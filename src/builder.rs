@@ -246,8 +246,9 @@ impl Builder {
     /// at or found down; 200 ms after a quorum has; and after the connect timeout in any case. The
     /// rest joins when it comes up. A quorum is always one of all masters that were given.
     ///
-    /// Has to be called on the runtime that is to run the background work; it lives no longer than
-    /// that.
+    /// Has to be called on the runtime that is to run the background work; the [`Redlock`] is of use
+    /// no longer than that lives, wherever it is called from. (Each `#[tokio::test]` has a runtime of
+    /// its own: do not share one between them in a `static`.)
     ///
     /// # Errors
     /// [`BuildError`] if the configuration is wrong, or a server that answered must not vote. That

@@ -186,8 +186,8 @@ pub enum UsingError<T> {
     /// The lock was not acquired: the routine never ran.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The routine ran, but exclusivity ended before it did.
-    #[error("exclusivity was lost while the routine ran: {reason}")]
+    /// Exclusivity ended before the routine did: while it ran, or before it could begin.
+    #[error("exclusivity was lost before the routine had ended: {reason}")]
     #[non_exhaustive]
     Lost {
         /// What the routine returned; `None` if its future was dropped

@@ -50,7 +50,8 @@
 //!   holds the lock until it looks. That is what the fence is for, at the resource that is protected.
 //! - A master that restarts empty has forgotten its locks and fences: then two holders are possible.
 //!   Give masters persistence with `appendfsync always`, and `maxmemory-policy noeviction`.
-//! - Every client must have the same masters. Two lists that share too few of them exclude nothing.
+//! - Every client must have the same masters, with the same databases. Two lists that share too few
+//!   of them exclude nothing.
 //! - The clock that validity is measured on is Rust's `Instant`, which stands still while the machine
 //!   is suspended: a holder that wakes up is a paused holder.
 //! - Waiters of a lock are not served in order: each polls.
@@ -65,15 +66,15 @@
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `resources`, `token`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the scripts, and fred behind it |
-//! | `core`, `background`, `clock`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; events |
-//! | [`testing`] | in-memory masters (feature `testing`) |
+//! | `core`, `background`, `clock`, `entropy`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; random numbers; events |
+//! | [`testing`], `mutant` | in-memory masters (feature `testing`); rules that the simulation breaks on purpose |
 //!
 //! # Features
 //!
 //! | feature | what |
 //! | --- | --- |
 //! | `rustls` | TLS to the masters (`rediss://…`), by rustls with ring |
-//! | `testing` | in-memory masters for the tests of your own service |
+//! | `testing` | in-memory masters, with faults of theirs, of their clocks and of the network, for the tests of your own service |
 //!
 //! Neither is on by default. [`fred`] is part of the public surface; a feature of fred that is
 //! turned on elsewhere in the build (`enable-native-tls`, say) works here too.

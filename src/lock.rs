@@ -114,7 +114,9 @@ impl Lock {
     /// nothing. The fence stays.
     ///
     /// Where a master lost its key (it restarted empty, say) and a quorum still has it, it is put
-    /// back. A round without a quorum is tried again while validity lasts.
+    /// back. A round without a quorum is tried again while validity lasts: while too few masters
+    /// answer this takes until then, after [`shutdown`](crate::Redlock::shutdown) too.
+    /// `tokio::time::timeout` around it ends it sooner.
     ///
     /// # Errors
     /// - [`ExtendError::Expired`] if the validity has ended, before the call (then nothing is sent)

@@ -29,7 +29,7 @@ pub(crate) const CALL_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// Calls to one master reach it in the order of their first polls, as long as its connection
 /// lasts; after a reconnection an earlier one may arrive late.
 pub(crate) trait Master: Send + Sync + fmt::Debug {
-    /// Host and port, or the path of a socket; never credentials.
+    /// Host and port, or the path of a socket, and the database unless that is 0; never credentials.
     fn name(&self) -> &Arc<str>;
 
     /// Sends the request at the first poll. The answer comes within `timeout`.

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// The answers of all masters in one round, in the order in which the masters were configured.
 ///
 /// Its [`Display`](fmt::Display) is one readable line:
-/// `10.0.0.1:6379 granted (0.4 ms); 10.0.0.2:6379 timed out (50 ms); …`.
+/// `10.0.0.1:6379 granted (0.4 ms); 10.0.0.2:6379 timed out (50.0 ms); …`.
 #[derive(Debug, Clone, Default)]
 pub struct Outcomes(Vec<Outcome>);
 

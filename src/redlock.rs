@@ -198,7 +198,7 @@ impl Redlock {
     /// Ends the use of the masters, for all clones: no new lock is given, the signal of every running
     /// [`using`](Self::using) fires, routines, roll-backs and releases are waited for, and the
     /// connections are closed; all within `deadline`. Locks that the caller holds still are left to
-    /// their ttl.
+    /// their ttl: over closed connections they can be neither extended nor released.
     ///
     /// Returns whether everything had ended in time. The connections are closed either way, if need
     /// be in the background: a hung master takes half a second to be let go of.

@@ -102,8 +102,10 @@ impl Settings {
     }
 
     /// How much validity is left when [`using`](crate::Redlock::using) extends its lock; at most
-    /// two thirds of the ttl, which is what a larger one counts as. Defaults to 500 ms or a third
-    /// of the ttl, whichever is longer; `None` is that default.
+    /// two thirds of the ttl, which is what a larger one counts as. It has to cover the 2 ms by which
+    /// the signal fires early and the time that masters take, with room to try again: with less, zero
+    /// say, no extension comes in time. Defaults to 500 ms or a third of the ttl, whichever is
+    /// longer; `None` is that default.
     #[must_use]
     pub fn extension_threshold(self, threshold: impl Into<Option<Duration>>) -> Self {
         Self {

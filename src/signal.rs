@@ -50,7 +50,7 @@ pub struct Signal(Arc<Lease>);
 #[non_exhaustive]
 pub enum LostReason {
     /// The validity ended before a quorum of masters extended it.
-    #[error("the validity ended before a quorum extended it: {outcomes}")]
+    #[error("the validity ended before a quorum extended it; the last answers: {outcomes}")]
     #[non_exhaustive]
     Expired {
         /// What every master answered last.

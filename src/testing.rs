@@ -1,4 +1,6 @@
-//! In-memory masters, for the tests of services that use fredlock.
+//! In-memory masters, for the tests of services that use fredlock, and what can go wrong with them:
+//! faults of a master and of its clock ([`MemoryMasters`]), of the network ([`Fate`]), and a client
+//! that stands still ([`Pause`]).
 //!
 //! They keep to the semantics of real masters, open no socket, and live on tokio's clock, so that
 //! tests on paused time see locks expire at once:

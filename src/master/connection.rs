@@ -41,6 +41,7 @@ const QUIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Why there is no connection, before a try to connect has failed.
 const NO_ANSWER_YET: &str = "no answer yet";
 const NOT_LOOKED_AT: &str = "connected again, not looked at yet";
+const CLOSED: &str = "closed by a shutdown";
 
 /// One client at a time on one master, which reconnects for ever.
 pub(crate) struct Connection {
@@ -190,7 +191,7 @@ impl Connection {
         while !self.closed.is_cancelled() {
             let line = self.line();
             match self.live(&line).await {
-                End::Closed => return,
+                End::Closed => return CLOSED.clone_into(&mut self.error_slot()),
                 End::Hung => {
                     telemetry::master_hung(&self.name);
                     self.lost(MasterError::Unresponsive);

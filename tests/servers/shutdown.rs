@@ -57,6 +57,19 @@ async fn a_shutdown_fires_the_signal_frees_the_lock_and_ends_within_its_deadline
 }
 
 #[tokio::test]
+async fn a_lock_that_outlives_a_shutdown_says_why_it_cannot_be_released() {
+    let servers = Servers::start(3).await;
+    let redlock = client(&servers, |settings| settings).await;
+    let lock = redlock.acquire([KEY], LONG).await.unwrap();
+    assert!(redlock.shutdown(2 * SOON).await, "{redlock:?}");
+    let error = lock.release().await.unwrap_err();
+    assert!(
+        error.to_string().contains("closed by a shutdown"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn a_shutdown_drops_routines_that_are_to_be_dropped() {
     let servers = Servers::start(3).await;
     let redlock = client(&servers, |settings| {

@@ -1,5 +1,5 @@
 //! A seeded simulation of many clients and masters on paused time, without sockets, on one thread
-//! a seed; after each run a checker goes over what happened. `tests/README.md` says how to replay
+//! a seed; after each run a checker goes over what happened. `CONTRIBUTING.md` says how to replay
 //! a seed.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
