@@ -15,9 +15,12 @@ pub const TTL_MIN: Duration = Duration::from_millis(1);
 /// The longest time to live of a lock: 100 years.
 pub const TTL_MAX: Duration = Duration::from_secs(3_155_760_000);
 
-/// A time to live outside [`TTL_MIN`] ..= [`TTL_MAX`].
+/// A time to live outside [`TTL_MIN`] ..= [`TTL_MAX`], or so short that no validity is left of it
+/// once the drift is taken off.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("a ttl of {ttl:?} cannot be had: it must be from 1 ms to 100 years")]
+#[error(
+    "a ttl of {ttl:?} cannot be had: it must be from 1 ms to 100 years, and longer than the drift"
+)]
 #[non_exhaustive]
 pub struct InvalidTtl {
     /// The time to live that was asked for.
@@ -126,6 +129,14 @@ pub enum ExtendError {
         resources: Resources,
         /// What every master answered in the last round; empty if nothing was sent.
         outcomes: Outcomes,
+    },
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called: there are no connections any
+    /// more. The lock is valid for what it was, and then left to its ttl.
+    #[error("the lock on {resources} cannot be extended after a shutdown")]
+    #[non_exhaustive]
+    ShutDown {
+        /// What is locked.
+        resources: Resources,
     },
 }
 

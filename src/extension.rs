@@ -44,6 +44,11 @@ pub(crate) async fn extend(
                 outcomes: last,
             });
         }
+        if terms.core.closed.is_cancelled() {
+            return Err(ExtendError::ShutDown {
+                resources: resources.clone(),
+            });
+        }
         let request = terms.extend_request(ttl, uniform);
         let timeout = if late {
             terms.command_timeout
@@ -73,7 +78,11 @@ pub(crate) async fn extend(
         }
         telemetry::extension_retried(resources, terms.token, round.outcomes());
         last = round.into_outcomes();
-        sleep_until(again).await;
+        tokio::select! {
+            biased;
+            () = terms.core.closed.cancelled() => {}
+            () = sleep_until(again) => {}
+        }
         delay = RETRY_DELAY_MAX.min(delay * 2);
     }
 }

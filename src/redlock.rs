@@ -10,7 +10,7 @@ use crate::{
     builder::{BuildError, Builder},
     clock::after,
     core::{Core, whole_ms},
-    error::{AcquireError, Attempts, UsingError},
+    error::{AcquireError, Attempts, InvalidTtl, UsingError},
     lock::Lock,
     mutant::Mutant,
     outcome::Outcomes,
@@ -94,7 +94,7 @@ impl Redlock {
     ///
     /// `ttl` is how long masters keep the lock unless it is extended: from 1 ms to 100 years, in
     /// whole milliseconds. The validity is shorter (see [`Lock::remaining`]), and nothing is left of
-    /// it for a ttl below about 3 ms.
+    /// it for a ttl of 1 or 2 ms, which is refused.
     ///
     /// # Errors
     /// - [`AcquireError::Busy`] if somebody else held it to the last attempt;
@@ -232,6 +232,10 @@ impl Redlock {
     ) -> Result<Lock, AcquireError> {
         // Dropped last: what is taken back is taken back by then.
         let _call = self.core.background.begin_call();
+        if self.core.window(ttl).is_zero() {
+            // No answer could come in time.
+            return Err(InvalidTtl { ttl }.into());
+        }
         let begun = Instant::now();
         // A limit beyond what the clock can tell is none.
         let deadline = self

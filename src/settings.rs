@@ -101,11 +101,10 @@ impl Settings {
         }
     }
 
-    /// How much validity is left when [`using`](crate::Redlock::using) extends its lock; at most
-    /// two thirds of the ttl, which is what a larger one counts as. It has to cover the 2 ms by which
-    /// the signal fires early and the time that masters take, with room to try again: with less, zero
-    /// say, no extension comes in time. Defaults to 500 ms or a third of the ttl, whichever is
-    /// longer; `None` is that default.
+    /// How much validity is left when [`using`](crate::Redlock::using) extends its lock. Less than
+    /// one round needs counts as that (the command timeout, or 100 ms if that is shorter, and 5 ms);
+    /// more than two thirds of the ttl count as those. Defaults to 500 ms or a third of the ttl,
+    /// whichever is longer; `None` is that default.
     #[must_use]
     pub fn extension_threshold(self, threshold: impl Into<Option<Duration>>) -> Self {
         Self {
@@ -147,7 +146,13 @@ impl Settings {
     /// The validity left at which a lock with this ttl is extended.
     pub(crate) fn extension_threshold_for(&self, ttl: Duration) -> Duration {
         let default = Duration::from_millis(500).max(ttl / 3);
-        self.extension_threshold.unwrap_or(default).min(ttl * 2 / 3)
+        // Time for one round at least, or no lock would live past its first ttl.
+        let round = self
+            .command_timeout_for(ttl)
+            .min(Duration::from_millis(100));
+        let least = round + Duration::from_millis(5);
+        let threshold = self.extension_threshold.unwrap_or(default).max(least);
+        threshold.min(ttl * 2 / 3)
     }
 }
 
@@ -186,6 +191,14 @@ mod tests {
                 "ttl {ttl}"
             );
         }
+    }
+
+    #[test]
+    fn a_threshold_leaves_time_for_a_round() {
+        let ms = Duration::from_millis;
+        let settings = Settings::default().extension_threshold(Duration::ZERO);
+        assert_eq!(settings.extension_threshold_for(ms(1_000)), ms(105));
+        assert_eq!(settings.extension_threshold_for(ms(10)).as_millis(), 6);
     }
 
     #[test]

@@ -110,3 +110,61 @@ async fn a_retention_beyond_the_longest_counts_as_the_longest() {
     let left = masters.time_left(0, "{a}:fence").unwrap();
     assert!(left <= TTL_MAX + SECOND, "{left:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_ttl_of_which_no_validity_is_left_is_refused_before_anything_is_sent() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, |settings| settings).await;
+    for ms in [1, 2] {
+        let refused = redlock.acquire(["a"], Duration::from_millis(ms)).await;
+        assert!(
+            matches!(refused, Err(AcquireError::InvalidTtl(_))),
+            "{ms} ms: {refused:?}"
+        );
+    }
+    assert_eq!(masters.calls(0), 0);
+    assert!(
+        redlock
+            .acquire(["a"], Duration::from_millis(5))
+            .await
+            .is_ok()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_threshold_that_leaves_no_time_for_a_round_loses_no_lock() {
+    let masters = MemoryMasters::new(3);
+    for threshold in [Duration::ZERO, Duration::from_millis(5)] {
+        let redlock =
+            crate::client(&masters, |settings| settings.extension_threshold(threshold)).await;
+        let routine = async |_| tokio::time::sleep(Duration::from_secs(10)).await;
+        redlock
+            .using(["a"], Duration::from_secs(1), routine)
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_after_a_shutdown_ends_at_once_and_says_why() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, |settings| settings).await;
+    let mut lock = redlock
+        .acquire(["a"], Duration::from_secs(3600))
+        .await
+        .unwrap();
+    masters.stop(0);
+    masters.stop(1);
+    let begun = tokio::time::Instant::now();
+    let extended = tokio::join!(lock.extend(Duration::from_secs(3600)), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        redlock.shutdown(Duration::from_secs(1)).await
+    });
+    assert!(
+        matches!(extended.0, Err(fredlock::ExtendError::ShutDown { .. })),
+        "{extended:?}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert!(lock.is_valid(), "for what it was");
+    lock.forget();
+}
