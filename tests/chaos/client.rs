@@ -166,11 +166,12 @@ impl Client {
             fence,
             left: || signal_left(&signal),
         };
-        // Some hold on for as long as they can.
-        let steps = self.rng.gen_range(1..8) * if self.rng.gen_bool(0.2) { 6 } else { 1 };
-        for _ in 0..steps {
+        // Some hold on for as long as they can, and wait for nothing but the signal: a look would
+        // fire it.
+        let mut holds_on = self.rng.gen_bool(0.3).then(|| self.share(8.0));
+        for _ in 0..self.rng.gen_range(1..8) {
             self.work(&held, &mut holding, &mut inside).await;
-            let pause = self.share(0.4);
+            let pause = holds_on.take().unwrap_or_else(|| self.share(0.4));
             tokio::select! {
                 biased;
                 _ = signal.aborted() => break,

@@ -12,11 +12,27 @@ use crate::{
     record::Recorder,
 };
 
+/// A waiter may run so much later than the end of validity in time that its process had: on a
+/// machine with more to do than cores, one thread is scheduled later than another.
+pub(crate) const LATE_MAX: Duration = Duration::from_millis(100);
 /// By how much a signal fires before the validity ends.
 const MARGIN: Duration = Duration::from_millis(2);
 /// How often whoever waits for a signal looks at what is left.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const PRECISION: Duration = Duration::from_millis(1);
+
+/// Until the next look. None comes in the moment at which the validity ends, since it would fire the
+/// signal itself; only when that would be far too late.
+fn pause(end: Duration) -> Duration {
+    let next = now() + LOOK_EVERY;
+    let is_close = next + LOOK_EVERY >= end;
+    let at = if is_close {
+        end + LATE_MAX + LOOK_EVERY
+    } else {
+        next
+    };
+    at.saturating_sub(now())
+}
 
 /// Waits for the signal, and writes down how late it was.
 pub(crate) async fn time_notice(
@@ -39,7 +55,7 @@ pub(crate) async fn time_notice(
         tokio::select! {
             biased;
             reason = &mut aborted => break reason,
-            () = sleep(LOOK_EVERY) => {}
+            () = sleep(pause(end)) => {}
         }
     };
     let ran = now();

@@ -5,13 +5,10 @@ use std::time::Duration;
 use crate::{
     check::{Rules, check},
     hold::Hold,
+    notice::LATE_MAX,
     plan::CLIENTS,
     record::{History, HoldId},
 };
-
-/// A waiter may run so much later than the end of validity in time that its process had: on a
-/// machine with more to do than cores, one thread is scheduled later than another.
-const LATE_MAX: Duration = Duration::from_millis(100);
 
 /// Every violation, and the largest lateness of a signal in a process that was not stopped, in
 /// milliseconds: below zero if it was early.
