@@ -78,21 +78,31 @@ pub(crate) async fn run(plan: &Plan) -> Report {
         violations,
         history: None,
     };
-    if report.violations.is_empty() {
-        fs::remove_dir_all(&dir).expect("removed the histories");
-    } else {
+    if !report.violations.is_empty() {
         history.lines.extend(world.done.trace());
-        let path = dir.join("history");
+        let name = dir.file_name().expect("a name").to_owned();
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(name)
+            .with_extension("history");
         fs::write(&path, joined(start, history)).expect("the joined history");
         report.history = Some(path);
     }
+    fs::remove_dir_all(&dir).expect("removed the histories");
     report
 }
 
-/// A directory that the watchdogs of the processes know by the same path.
+/// A directory that the watchdogs of the processes know by the same path. In memory where that can
+/// be had: the servers sync their logs to the disk all the time, and a client that waits for that in
+/// the middle of a write blocks the threads on which signals have to be in time.
 fn fresh_dir(seed: u64) -> PathBuf {
-    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!(
-        "chaos-{seed}-{}-{}",
+    let memory = PathBuf::from("/dev/shm");
+    let parent = if memory.is_dir() {
+        memory
+    } else {
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+    };
+    let dir = parent.join(format!(
+        "fredlock-chaos-{seed}-{}-{}",
         std::process::id(),
         clock::now().as_millis()
     ));
