@@ -208,8 +208,8 @@ async fn a_link_slower_than_the_command_timeout_is_not_given_up() {
     let redlock = connect([relay.url()]).await;
     let begun = Instant::now();
     while begun.elapsed() < 2 * SECOND {
-        let short = redlock.acquire(["a"], Duration::from_millis(100)).await;
-        assert!(short.is_err(), "10 ms are too short for this link");
+        // Its commands have 10 ms, too little for this link, unless the machine stands still.
+        drop(redlock.acquire(["a"], Duration::from_millis(100)).await);
     }
     assert_eq!(relay.accepted(), 1, "the first connection is the only one");
     eventually("a longer ttl gets its lock", SOON, async || {
