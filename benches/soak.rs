@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let begun = now();
         for pair in 0..PAIRS {
             redlock.acquire(["soak"], TTL).await?.release().await?;
-            if pair + 1 == 1_000 || (pair + 1) % 25_000 == 0 {
+            if [1_000, 2_000, 5_000, 10_000].contains(&(pair + 1)) || (pair + 1) % 25_000 == 0 {
                 println!(
                     "{name}: {:>7} pairs, {:>6} kB resident, {} tasks",
                     pair + 1,
