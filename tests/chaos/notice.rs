@@ -43,7 +43,6 @@ pub(crate) async fn time_notice(
 ) {
     let mut aborted = pin!(signal.aborted());
     let (mut looked, mut end) = (now(), Duration::ZERO);
-    let mut waits = waits_for_the_disk();
     let reason = loop {
         let at = now();
         let seen = end_of(|| signal_left(&signal));
@@ -52,7 +51,6 @@ pub(crate) async fn time_notice(
             && now() < at + PRECISION
         {
             (looked, end) = (at, end.max(seen + MARGIN));
-            waits = waits_for_the_disk();
         }
         tokio::select! {
             biased;
@@ -65,23 +63,6 @@ pub(crate) async fn time_notice(
     // so the end is known.
     let is_known = !end.is_zero() && ran < looked + TTL.mul_f64(0.95);
     if matches!(reason, LostReason::Expired { .. }) && is_known {
-        // A machine that is short of memory takes code away that has not run for a while. Threads
-        // that need it again wait for a disk that others keep busy, while that of the pulse runs on.
-        let stalled = if waits_for_the_disk() == waits {
-            pulse.stalled(end, ran)
-        } else {
-            ran.saturating_sub(end)
-        };
-        recorder.notice(process, end, ran, stalled);
+        recorder.notice(process, end, ran, pulse.stalled(end, ran));
     }
-}
-
-/// How often a thread of this process has waited for the disk to bring memory back (the field
-/// `majflt` of the manual page `proc_pid_stat`).
-fn waits_for_the_disk() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("the process itself");
-    // The name before may hold anything, spaces and parentheses included.
-    let (_, fields) = stat.rsplit_once(')').expect("a name");
-    let majflt = fields.split_whitespace().nth(9).expect("a twelfth field");
-    majflt.parse().expect("a number")
 }
