@@ -9,6 +9,8 @@ use std::{
 
 use nix::time::{ClockId, clock_gettime};
 
+use crate::core_waits::CoreWaits;
+
 /// What `Instant` shows on Linux, as a number that other processes can compare.
 pub(crate) fn now() -> Duration {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
@@ -23,20 +25,29 @@ const GAPS_MAX: usize = 256;
 
 /// A thread that wants to run every two milliseconds. When it could not, nobody could be asked to be
 /// in time: the process was stopped, or the machine had no time for it.
-#[derive(Debug, Clone, Default)]
+///
+/// On a machine with more to do than cores, one thread runs while another waits for its turn. So it
+/// also looks at how long the runtime's own threads have waited for a core.
+#[derive(Debug, Clone)]
 pub(crate) struct Pulse(Arc<Mutex<Ticks>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ticks {
     last: Duration,
     /// From when to when there was no tick.
     gaps: VecDeque<(Duration, Duration)>,
+    cores: CoreWaits,
 }
 
 impl Pulse {
-    pub(crate) fn start() -> Self {
-        let pulse = Self::default();
-        pulse.tick();
+    /// Of the runtime on which this is called.
+    pub(crate) async fn start() -> Self {
+        let ticks = Ticks {
+            last: now(),
+            gaps: VecDeque::new(),
+            cores: CoreWaits::of_this_runtime().await,
+        };
+        let pulse = Self(Arc::new(Mutex::new(ticks)));
         let ticking = pulse.clone();
         thread::spawn(move || {
             loop {
@@ -52,7 +63,8 @@ impl Pulse {
         let mut ticks = self.0.lock().unwrap();
         let (last, now) = (ticks.last, now());
         ticks.last = now;
-        if now >= last + GAP_MIN && !last.is_zero() {
+        ticks.cores.look(now);
+        if now >= last + GAP_MIN {
             ticks.gaps.push_back((last, now));
             if ticks.gaps.len() > GAPS_MAX {
                 ticks.gaps.pop_front();
@@ -60,12 +72,16 @@ impl Pulse {
         }
     }
 
-    /// How much of that time there was no tick.
+    /// How much of that time there was no tick, or a thread of the runtime waited for a core,
+    /// whichever is more. `to` is the present.
     pub(crate) fn stalled(&self, from: Duration, to: Duration) -> Duration {
         let ticks = self.0.lock().unwrap();
         let present = (ticks.last, to);
         let gaps = ticks.gaps.iter().chain([&present]);
-        gaps.map(|gap| gap.1.min(to).saturating_sub(gap.0.max(from)))
-            .sum()
+        let without_tick = gaps
+            .map(|gap| gap.1.min(to).saturating_sub(gap.0.max(from)))
+            .sum();
+        let waited = ticks.cores.longest_since(from);
+        waited.min(to.saturating_sub(from)).max(without_tick)
     }
 }

@@ -13,6 +13,7 @@ mod hold;
 
 mod client;
 mod clock;
+mod core_waits;
 mod nemesis;
 mod network;
 mod notice;

@@ -12,8 +12,8 @@ use crate::{
     record::Recorder,
 };
 
-/// A waiter may run so much later than the end of validity in time that its process had: on a
-/// machine with more to do than cores, one thread is scheduled later than another.
+/// A waiter may run so much later than the end of validity in time that its process had, and in which
+/// no thread of its runtime waited for a core.
 pub(crate) const LATE_MAX: Duration = Duration::from_millis(100);
 /// By how much a signal fires before the validity ends.
 const MARGIN: Duration = Duration::from_millis(2);

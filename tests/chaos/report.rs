@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
-use crate::{plan::Plan, schedule::Kind};
+use crate::{plan::Plan, schedule::Kind, verdict::Lateness};
 
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -12,14 +12,11 @@ pub(crate) struct Report {
     pub(crate) took: Duration,
     pub(crate) acquisitions: usize,
     pub(crate) losses: u64,
-    /// Signals of which it is known when the validity ended.
-    pub(crate) notices: usize,
     pub(crate) met_after_the_end: usize,
     pub(crate) writes_taken: u64,
     pub(crate) writes_refused: u64,
     pub(crate) faults: BTreeMap<Kind, u64>,
-    /// In milliseconds, below zero if it was early; `None` if no signal could be timed.
-    pub(crate) latest_signal_ms: Option<f64>,
+    pub(crate) signals: Lateness,
     pub(crate) violations: Vec<String>,
     /// Where the joined history is, if it is kept.
     pub(crate) history: Option<PathBuf>,
@@ -48,10 +45,10 @@ impl fmt::Display for Report {
         for (kind, count) in &self.faults {
             row(&format!("{kind:?}"), count)?;
         }
-        row("signals timed", &self.notices)?;
-        let latest = self.latest_signal_ms;
-        let latest = latest.map_or("none".to_owned(), |ms| format!("{ms:.1} ms"));
-        row("largest lateness of a signal", &latest)?;
+        row("signals timed", &self.signals.timed)?;
+        let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+        row("largest lateness of a signal", &ms(self.signals.whole))?;
+        row("less waiting for a core", &ms(self.signals.own))?;
         row("violations", &self.violations.len())?;
         for violation in self.violations.iter().take(SHOWN_MAX) {
             writeln!(f, "- {violation}")?;

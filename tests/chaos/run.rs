@@ -61,7 +61,7 @@ pub(crate) async fn run(plan: &Plan) -> Report {
     for client in 0..CLIENTS {
         history.read(&worker::history(&dir, client));
     }
-    let (violations, latest_signal_ms) = judge(&history, &world.done.pauses());
+    let (violations, signals) = judge(&history, &world.done.pauses());
     let (writes_taken, writes_refused) = store.writes();
     let mut report = Report {
         server,
@@ -69,12 +69,11 @@ pub(crate) async fn run(plan: &Plan) -> Report {
         took: clock::now().saturating_sub(start),
         acquisitions: history.holds.len(),
         losses: history.lost,
-        notices: history.notices.len(),
         met_after_the_end: history.found.len(),
         writes_taken,
         writes_refused,
         faults: world.done.counts(),
-        latest_signal_ms,
+        signals,
         violations,
         history: None,
     };

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fredlock::testing::Mutant;
+use tokio::sync::Mutex;
 
 use crate::{
     plan::{Plan, from_environment},
@@ -11,9 +12,12 @@ use crate::{
 };
 
 /// How long the normal tests take; `FREDLOCK_CHAOS_SECONDS` sets another time.
-const SECONDS: u64 = 40;
+const SECONDS: u64 = 60;
 /// From here on every kind of fault must have come.
 const SECONDS_FOR_ALL: u64 = 60;
+
+/// A run shares its process with no test that keeps the cores busy.
+pub(crate) static ALONE: Mutex<()> = Mutex::const_new(());
 
 fn plan() -> Plan {
     let seconds = from_environment("FREDLOCK_CHAOS_SECONDS").unwrap_or(SECONDS);
@@ -27,6 +31,7 @@ fn plan() -> Plan {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_guarantee_holds_on_real_masters_that_come_and_go() {
+    let _alone = ALONE.lock().await;
     let plan = plan();
     let report = run(&plan).await;
     println!("{report}");
@@ -48,7 +53,7 @@ async fn every_guarantee_holds_on_real_masters_that_come_and_go() {
     }
     assert!(report.losses > 0, "no loss was noticed");
     assert!(
-        report.latest_signal_ms.is_some() || plan.lasts.as_secs() < SECONDS_FOR_ALL,
+        report.signals.timed > 0 || plan.lasts.as_secs() < SECONDS_FOR_ALL,
         "no signal was timed"
     );
 }

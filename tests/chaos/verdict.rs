@@ -10,12 +10,21 @@ use crate::{
     record::{History, HoldId},
 };
 
-/// Every violation, and the largest lateness of a signal in a process that was not stopped, in
-/// milliseconds: below zero if it was early.
+/// The largest of all signals in processes that were not stopped.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lateness {
+    pub(crate) timed: usize,
+    /// From the end of validity until the waiter ran.
+    pub(crate) whole: Duration,
+    /// Less the time in which its process had no core.
+    pub(crate) own: Duration,
+}
+
+/// Every violation, and how late signals were.
 pub(crate) fn judge(
     history: &History,
     pauses: &[(usize, Duration, Duration)],
-) -> (Vec<String>, Option<f64>) {
+) -> (Vec<String>, Lateness) {
     let holds: Vec<Hold> = history.holds.values().cloned().collect();
     let rules = Rules {
         exclusion: true,
@@ -37,13 +46,14 @@ pub(crate) fn judge(
         };
         !pauses.iter().any(|pause| overlaps(&pause))
     });
-    let mut latest: Option<f64> = None;
+    let mut latest = Lateness::default();
     for notice in awake {
         let late = notice.ran.saturating_sub(notice.end);
-        let early = notice.end.saturating_sub(notice.ran);
-        let late_ms = (late.as_secs_f64() - early.as_secs_f64()) * 1e3;
-        latest = Some(latest.map_or(late_ms, |latest| latest.max(late_ms)));
-        if late.saturating_sub(notice.stalled) > LATE_MAX {
+        let own = late.saturating_sub(notice.stalled);
+        latest.timed += 1;
+        latest.whole = latest.whole.max(late);
+        latest.own = latest.own.max(own);
+        if own > LATE_MAX {
             violations.push(format!("a signal fired {late:?} late: {notice:?}"));
         }
     }

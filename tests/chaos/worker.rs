@@ -77,7 +77,7 @@ async fn work() {
         .await
         .expect("a Redlock");
     let recorder = Arc::new(Recorder::create(&history(&dir, process), process));
-    let (store, pulse) = (RemoteStore(text(STORE)), Pulse::start());
+    let (store, pulse) = (RemoteStore(text(STORE)), Pulse::start().await);
     let finish = watch::Sender::new(false);
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
