@@ -42,7 +42,7 @@ async fn a_transaction_lock_goes_to_the_next_when_its_worker_dies() {
     for (end, sum) in [(End::SocketClosed, 5), (End::BackendKilled, 10)] {
         let worker = postgres.connect().await;
         let begin = "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('invoice:1', 0));
-            INSERT INTO invoices (id, cents) VALUES (1, 999) ON CONFLICT (id) DO UPDATE SET cents = 999";
+            INSERT INTO invoices (id, cents) VALUES (2, 999)";
         worker.client.batch_execute(begin).await.unwrap();
         let mut next = postgres.connect().await;
         let next = tokio::spawn(async move { charge(&mut next.client, 1, 5).await });
@@ -53,11 +53,9 @@ async fn a_transaction_lock_goes_to_the_next_when_its_worker_dies() {
         }
         let next = timeout(SOON, next).await.expect("it has the lock");
         next.unwrap().unwrap();
-        assert_eq!(
-            cents(&observer, 1).await,
-            Some(sum),
-            "{end:?}: nothing half done"
-        );
+        assert_eq!(cents(&observer, 1).await, Some(sum), "{end:?}");
+        let half_done = cents(&observer, 2).await;
+        assert_eq!(half_done, None, "{end:?}: rolled back");
     }
 }
 
