@@ -242,6 +242,30 @@ async fn eval(
     connection.call(&call).await.expect("an answer")
 }
 
+/// A cluster refuses a script whose keys are not in one hash slot.
+#[tokio::test]
+async fn a_value_and_its_fence_are_neighbours_on_a_cluster() {
+    let server = Server::start_with(&["--cluster-enabled", "yes"]).await;
+    let slots: Vec<_> = (0..16_384).map(|slot| slot.to_string()).collect();
+    let mut add = vec!["CLUSTER", "ADDSLOTS"];
+    add.extend(slots.iter().map(String::as_str));
+    assert!(server.command(&add).await.is_ok());
+    eventually("the cluster serves", Duration::from_secs(20), async || {
+        let info = server.command(&["CLUSTER", "INFO"]).await;
+        info.text()
+            .is_some_and(|info| info.contains("cluster_state:ok"))
+    })
+    .await;
+    let client = connected(&server.url().replace("redis://", "redis-cluster://")).await;
+    let store = FencedStore::new(client);
+    for key in [KEY, "invoice:{4821}", "{invoice}:4821"] {
+        store.set(key, "1", fence(7)).await.unwrap();
+        assert!(store.get(key, fence(7)).await.unwrap().is_some());
+        refused(store.set(key, "2", fence(6)).await);
+        assert!(store.delete(key, fence(8)).await.unwrap());
+    }
+}
+
 #[tokio::test]
 async fn a_holder_that_wakes_up_after_its_successor_wrote_is_refused() {
     let servers = Servers::start(3).await;
