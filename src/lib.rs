@@ -47,7 +47,10 @@
 //! # Limits
 //!
 //! - A lock cannot stop the write of a holder that was paused past its validity: it thinks that it
-//!   holds the lock until it looks. That is what the fence is for, at the resource that is protected.
+//!   holds the lock until it looks. That is what the fence is for, at the resource that is protected:
+//!   [`Gate`] and [`fenced`] compare it in a process and on a Redis or Valkey server, and
+//!   `docs/fencing.md` says how PostgreSQL, files and object stores do.
+//! - What is in one PostgreSQL database is often better locked by that: see `docs/postgresql.md`.
 //! - A master that restarts empty has forgotten its locks and fences: then two holders are possible.
 //!   Give masters persistence with `appendfsync always`, and `maxmemory-policy noeviction`.
 //! - Every client must have the same masters, with the same databases. Two lists that share too few
