@@ -9,6 +9,10 @@ use std::{
 
 use crate::{error::TTL_MAX, resources::Resources};
 
+mod stored;
+
+pub use stored::InvalidFence;
+
 /// A number greater than that of every earlier holder of the same resource.
 ///
 /// Hand it to whatever the lock protects and let that refuse a fence smaller than the largest one
@@ -22,6 +26,12 @@ use crate::{error::TTL_MAX, resources::Resources};
 /// Fences compare for each resource only. A fence is from 1 to 2^53 − 2, so it fits a signed 64-bit
 /// column and survives any storage that keeps numbers as doubles. Nearby numbers mean nothing: they
 /// follow the wall clock.
+///
+/// To store or send it, take the number ([`get`](Self::get), `u64::from`, `i64::from`, its digits by
+/// `Display`, or the feature `serde`); `Fence::try_from` and `parse` read it back.
+///
+/// [`Gate`](crate::Gate) does the comparison for things in one process, [`fenced`](crate::fenced)
+/// for values on a Redis or Valkey server; `docs/fencing.md` has PostgreSQL, files and object stores.
 ///
 /// ```
 /// # use fredlock::Fence;

@@ -47,7 +47,10 @@
 //! # Limits
 //!
 //! - A lock cannot stop the write of a holder that was paused past its validity: it thinks that it
-//!   holds the lock until it looks. That is what the fence is for, at the resource that is protected.
+//!   holds the lock until it looks. That is what the fence is for, at the resource that is protected:
+//!   [`Gate`] and [`fenced`] compare it in a process and on a Redis or Valkey server, and
+//!   `docs/fencing.md` says how PostgreSQL, files and object stores do.
+//! - What is in one PostgreSQL database is often better locked by that: see `docs/postgresql.md`.
 //! - A master that restarts empty has forgotten its locks and fences: then two holders are possible.
 //!   Give masters persistence with `appendfsync always`, and `maxmemory-policy noeviction`.
 //! - Every client must have the same masters, with the same databases. Two lists that share too few
@@ -64,6 +67,7 @@
 //! | `lock`, `using`, `keeper`, `alarm`, `signal` | a lock that is held; a routine under one; what extends it, also while a thread of the runtime is blocked; how it learns of a loss |
 //! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
+//! | `gate`, [`fenced`] | the protected side: what refuses an older fence in one process, and on a Redis or Valkey server |
 //! | `resources`, `token`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the scripts, and fred behind it |
 //! | `core`, `background`, `clock`, `entropy`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; random numbers; events |
@@ -74,9 +78,10 @@
 //! | feature | what |
 //! | --- | --- |
 //! | `rustls` | TLS to the masters (`rediss://…`), by rustls with ring |
+//! | `serde` | [`Fence`] as a number in what serde reads and writes |
 //! | `testing` | in-memory masters, with faults of theirs, of their clocks and of the network, for the tests of your own service |
 //!
-//! Neither is on by default. [`fred`] is part of the public surface; a feature of fred that is
+//! None is on by default. [`fred`] is part of the public surface; a feature of fred that is
 //! turned on elsewhere in the build (`enable-native-tls`, say) works here too.
 
 mod alarm;
@@ -90,7 +95,9 @@ mod entropy;
 mod error;
 mod extension;
 mod fence;
+pub mod fenced;
 mod fleet;
+mod gate;
 mod keeper;
 mod lock;
 mod master;
@@ -120,8 +127,9 @@ pub use builder::{BuildError, Builder, MASTERS_MAX};
 pub use error::{
     AcquireError, Attempts, ExtendError, InvalidTtl, ReleaseError, TTL_MAX, TTL_MIN, UsingError,
 };
-pub use fence::{Fence, Fencing};
+pub use fence::{Fence, Fencing, InvalidFence};
 pub use fred;
+pub use gate::{Gate, Refused};
 pub use lock::Lock;
 pub use outcome::{Answer, MasterError, Outcome, Outcomes};
 pub use redlock::Redlock;

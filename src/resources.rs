@@ -112,19 +112,19 @@ impl Name {
         }
         Ok(Self {
             lock: name.into(),
-            fence: fence_key(name).into(),
+            fence: neighbour(name, FENCE_SUFFIX).into(),
         })
     }
 }
 
-/// The fence key stands in the hash slot of its resource: where the name has a hash tag, so has
-/// the fence key; where it has none, the whole name becomes the tag. (A name with a `}` but
-/// without a tag has no such neighbour, which matters on a cluster only.)
-fn fence_key(name: &str) -> String {
+/// A key in the hash slot of this one, as the fence key stands in that of its resource: where the
+/// name has a hash tag, so has its neighbour; where it has none, the whole name becomes the tag. (A
+/// name with a `}` but without a tag has no such neighbour, which matters on a cluster only.)
+pub(crate) fn neighbour(name: &str, suffix: &str) -> String {
     if has_hash_tag(name) {
-        format!("{name}{FENCE_SUFFIX}")
+        format!("{name}{suffix}")
     } else {
-        format!("{{{name}}}{FENCE_SUFFIX}")
+        format!("{{{name}}}{suffix}")
     }
 }
 

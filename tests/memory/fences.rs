@@ -1,8 +1,13 @@
 //! Fences while clocks disagree.
 
-use std::time::Duration;
+use std::{sync::Mutex, time::Duration};
 
-use fredlock::{Redlock, testing::MemoryMasters};
+use fredlock::{
+    Gate, Redlock, Refused, UsingError,
+    testing::{MemoryMasters, Pause},
+};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use tokio::{sync::oneshot, task::yield_now};
 
 const TTL: Duration = Duration::from_secs(10);
 const HOUR_US: u64 = 3_600_000_000;
@@ -45,4 +50,52 @@ async fn a_failed_attempt_costs_the_next_one_no_round() {
     let calls = masters.calls(0);
     drop(behind.acquire(["a"], TTL).await.unwrap());
     assert_eq!(masters.calls(0) - calls, 1);
+}
+
+/// The wall clocks are up to an hour apart, either way: of 500 pauses in a row none does harm.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_paused_past_its_ttl_is_refused_whatever_the_clocks() {
+    let masters = MemoryMasters::new(5);
+    let gate = Mutex::new(Gate::<String>::new());
+    let admit = |fence| gate.lock().unwrap().admit("a", fence);
+    let mut random = StdRng::seed_from_u64(38);
+    for round in 0..500 {
+        let (first_clock, next_clock) = (
+            random.gen_range(HOUR_US..2 * HOUR_US),
+            random.gen_range(HOUR_US..2 * HOUR_US),
+        );
+        let pause = Pause::new();
+        let first = Redlock::builder()
+            .memory(&masters)
+            .wall_clock(move || first_clock)
+            .pause(&pause);
+        let first = first.connect().await.unwrap();
+        let next = client_at(&masters, next_clock).await;
+        let next = next.with(|settings| settings.wait_for(2 * TTL));
+        let (has_paused, paused) = oneshot::channel();
+        let using = pause.run(first.using(["a"], TTL, async |signal| {
+            signal.check().unwrap();
+            pause.pause();
+            has_paused.send(()).unwrap();
+            yield_now().await;
+            // On its way again, without another look.
+            (signal.fence(), admit(signal.fence()))
+        }));
+        let successor = async {
+            paused.await.unwrap();
+            let lock = next.acquire(["a"], TTL).await.unwrap();
+            admit(lock.fence()).unwrap();
+            pause.resume();
+            lock
+        };
+        let (using, lock) = tokio::join!(using, successor);
+        let Err(UsingError::Lost { output, .. }) = using else {
+            panic!("round {round}: {using:?}");
+        };
+        let (fence, admitted) = output.unwrap();
+        assert!(lock.fence() > fence, "round {round}");
+        let refused = admitted.unwrap_err();
+        assert!(matches!(refused, Refused::Older { newest, .. } if newest == lock.fence()));
+        lock.release().await.unwrap();
+    }
 }

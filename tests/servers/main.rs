@@ -20,6 +20,7 @@ mod endurance;
 mod extend;
 mod extend_faults;
 mod faults;
+mod fenced;
 mod foreign;
 mod identity;
 mod joining;

@@ -16,6 +16,7 @@ mod commands;
 mod dir;
 pub mod fake;
 mod link;
+pub mod paused;
 mod port;
 mod process;
 mod queue;

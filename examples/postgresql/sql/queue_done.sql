@@ -1,0 +1,1 @@
+UPDATE jobs SET done_at = now() WHERE id = $1

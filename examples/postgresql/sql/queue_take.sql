@@ -1,0 +1,5 @@
+SELECT id, payload FROM jobs
+WHERE done_at IS NULL
+ORDER BY id
+LIMIT 1
+FOR UPDATE SKIP LOCKED

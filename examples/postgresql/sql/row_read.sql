@@ -1,0 +1,1 @@
+SELECT cents FROM invoices WHERE id = $1 FOR UPDATE

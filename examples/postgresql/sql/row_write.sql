@@ -1,0 +1,1 @@
+UPDATE invoices SET cents = $2 WHERE id = $1
