@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use crate::{
     claim::Claim,
     core::{Core, FencesUsedUp},
+    label::OwnerLabel,
     lock::Lock,
     master::CALL_TIMEOUT_MIN,
     mutant::Mutant,
@@ -42,6 +43,7 @@ pub(crate) async fn attempt(
     core: &Arc<Core>,
     resources: &Resources,
     token: Token,
+    label: Option<&OwnerLabel>,
     ttl: Duration,
     command_timeout: Duration,
     deadline: Option<Instant>,
@@ -52,7 +54,7 @@ pub(crate) async fn attempt(
             outcomes: Outcomes::default(),
         });
     };
-    let claim = Claim::new(core, resources, fence, token, command_timeout);
+    let claim = Claim::new(core, resources, fence, token, label, command_timeout);
     let started = Instant::now();
     let valid_until = started + core.window(ttl);
     let give_up = deadline.map_or(valid_until, |deadline| deadline.min(valid_until));

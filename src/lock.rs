@@ -10,6 +10,7 @@ use crate::{
     error::{ExtendError, ReleaseError},
     extension,
     fence::Fence,
+    label::{OwnerLabel, value_of},
     outcome::Outcomes,
     quorum::Verdict,
     resources::Resources,
@@ -80,6 +81,20 @@ impl Lock {
     #[must_use]
     pub fn token(&self) -> Token {
         self.claim.terms().token
+    }
+
+    /// What its holder called itself when it acquired it ([`Settings::owner_label`](crate::Settings::owner_label)).
+    #[must_use]
+    pub fn owner_label(&self) -> Option<&OwnerLabel> {
+        self.claim.terms().label.as_ref()
+    }
+
+    /// The whole value of every key on the masters, as other clients of theirs see it and compare
+    /// it: the token, and behind it a colon and the owner label if there is one. Whoever knows it
+    /// can release the lock.
+    #[must_use]
+    pub fn value(&self) -> String {
+        value_of(self.token(), self.owner_label())
     }
 
     /// The number to hand to what the lock protects; [`Fence::NONE`] without fencing.

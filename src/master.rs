@@ -3,6 +3,7 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
+    label::{OwnerLabel, value_of},
     outcome::{Answer, MasterError},
     resources::Resources,
     token::Token,
@@ -45,8 +46,16 @@ pub(crate) struct Request {
     pub(crate) operation: Operation,
     pub(crate) resources: Resources,
     pub(crate) token: Token,
+    pub(crate) label: Option<OwnerLabel>,
     /// `None` without fencing.
     pub(crate) fence: Option<FenceWrite>,
+}
+
+impl Request {
+    /// The value of every lock key of ours.
+    pub(crate) fn value(&self) -> String {
+        value_of(self.token, self.label.as_ref())
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -244,7 +244,10 @@ impl Redlock {
             .and_then(|limit| begun.checked_add(limit));
         let command_timeout = self.settings.command_timeout_for(ttl);
         let Settings {
-            busy, no_quorum, ..
+            busy,
+            no_quorum,
+            owner_label,
+            ..
         } = &*self.settings;
         let (mut busy_pauses, mut no_quorum_pauses) = (busy.bases(), no_quorum.bases());
         let mut token = Token::fresh(&self.core.entropy);
@@ -263,6 +266,7 @@ impl Redlock {
                 &self.core,
                 &resources,
                 token,
+                owner_label.as_ref(),
                 ttl,
                 command_timeout,
                 deadline,

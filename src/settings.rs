@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{core::whole_ms, error::TTL_MAX, master::CALL_TIMEOUT_MIN, retry::Retry};
+use crate::{
+    core::whole_ms, error::TTL_MAX, label::OwnerLabel, master::CALL_TIMEOUT_MIN, retry::Retry,
+};
 
 /// How a [`Redlock`](crate::Redlock) acquires, extends and waits.
 ///
@@ -26,6 +28,7 @@ pub struct Settings {
     extension_threshold: Option<Duration>,
     pub(crate) hold_limit: Option<Duration>,
     pub(crate) abort_mode: AbortMode,
+    pub(crate) owner_label: Option<OwnerLabel>,
 }
 
 /// What [`using`](crate::Redlock::using) does with its routine once exclusivity is lost.
@@ -131,6 +134,16 @@ impl Settings {
     pub fn abort_mode(self, mode: AbortMode) -> Self {
         Self {
             abort_mode: mode,
+            ..self
+        }
+    }
+
+    /// What the holder calls itself, for whoever looks at the lock: see [`OwnerLabel`]. Defaults to
+    /// none.
+    #[must_use]
+    pub fn owner_label(self, label: impl Into<Option<OwnerLabel>>) -> Self {
+        Self {
+            owner_label: label.into(),
             ..self
         }
     }

@@ -113,7 +113,7 @@ pub(super) fn native_call(request: &Request, abilities: &Abilities) -> Option<Na
     let (Some(key), None, None) = (names.next(), names.next(), request.fence) else {
         return None;
     };
-    let token = || Value::from(request.token.reveal());
+    let token = || Value::from(request.value());
     let key = || Value::from(key.to_owned());
     let word = Value::from_static_str;
     let ms = |ms: u64| Value::from(ms.to_string());

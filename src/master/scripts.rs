@@ -42,7 +42,7 @@ impl ScriptCall {
         if fence.is_some() {
             arguments.extend(resources.fence_keys().map(text));
         }
-        arguments.push(request.token.reveal().into());
+        arguments.push(request.value().into());
         let script = match request.operation {
             Operation::Acquire { ttl_ms } => {
                 arguments.push(number(ttl_ms));

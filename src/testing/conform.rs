@@ -16,6 +16,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use super::MemoryMasters;
 use crate::{
     entropy::Entropy,
+    label::OwnerLabel,
     master::{
         FenceWrite, Master, Missing, Operation, Request,
         connection::{Connection, Standing},
@@ -56,7 +57,8 @@ pub async fn conform(url: &str, seed: u64, steps: usize, fenced: bool) -> Result
     pair.flush().await?;
     let mut rng = StdRng::seed_from_u64(seed);
     let entropy = Entropy::from_seed(seed);
-    let tokens: Vec<Token> = (0..3).map(|_| Token::fresh(&entropy)).collect();
+    let labels = [None, None, OwnerLabel::new("conform: ä").ok()];
+    let tokens = labels.map(|label| (Token::fresh(&entropy), label));
     let mut agreed = Agreed::default();
     for step in 0..steps {
         if rng.gen_bool(0.03) {
@@ -84,7 +86,12 @@ fn name(index: usize) -> String {
     format!("conform-{index}")
 }
 
-fn request(rng: &mut StdRng, tokens: &[Token], step: usize, fenced: bool) -> Request {
+fn request(
+    rng: &mut StdRng,
+    tokens: &[(Token, Option<OwnerLabel>)],
+    step: usize,
+    fenced: bool,
+) -> Request {
     let sets: [&[usize]; 6] = [&[0], &[1], &[0, 1], &[1, 2], &[2, 0], &[0, 1, 2]];
     let set = sets[rng.gen_range(0..sets.len())];
     let names = set.iter().map(|&index| name(index));
@@ -114,10 +121,12 @@ fn request(rng: &mut StdRng, tokens: &[Token], step: usize, fenced: bool) -> Req
         fence: 1_700_000_000_000_000 + step as u64 + rng.gen_range(0..12),
         lives_ms: 100_000 * rng.gen_range(10..20),
     };
+    let owner = rng.gen_range(0..tokens.len());
     Request {
         operation,
         resources,
-        token: tokens[rng.gen_range(0..tokens.len())],
+        token: tokens[owner].0,
+        label: tokens[owner].1.clone(),
         fence: fenced.then_some(write),
     }
 }
@@ -176,7 +185,7 @@ impl Pair {
     /// Without fencing an acquire is never sent twice, and `SET NX` would not know its own key.
     fn is_own_already(&self, request: &Request) -> bool {
         let is_acquire = matches!(request.operation, Operation::Acquire { .. });
-        let own = Some(request.token.reveal());
+        let own = Some(request.value());
         let mut names = request.resources.iter();
         request.fence.is_none() && is_acquire && names.any(|name| self.memory.get(0, name) == own)
     }

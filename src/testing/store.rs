@@ -102,7 +102,7 @@ impl Store {
     }
 
     fn acquire(&mut self, request: &Request, ttl_ms: u64) -> Answer {
-        let token = request.token.reveal();
+        let token = request.value();
         let seen = self.seen(request);
         let (mut busy, mut wait, mut free) = (false, Some(Duration::ZERO), false);
         for key in request.resources.iter() {
@@ -151,7 +151,7 @@ impl Store {
     }
 
     fn extend(&mut self, request: &Request, ttl_ms: u64, missing: Missing) -> Answer {
-        let token = request.token.reveal();
+        let token = request.value();
         let mut is_missing = false;
         for (key, fence_key) in request.resources.iter().zip(request.resources.fence_keys()) {
             match self.keys.get(key) {
@@ -190,7 +190,7 @@ impl Store {
             self.released.clear();
         }
         self.released.insert(request.token);
-        let token = request.token.reveal();
+        let token = request.value();
         let mut all = true;
         for key in request.resources.iter() {
             let is_ours = self.keys.get(key).is_some_and(|entry| entry.value == token);
