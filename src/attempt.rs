@@ -12,7 +12,7 @@ use crate::{
     master::CALL_TIMEOUT_MIN,
     mutant::Mutant,
     outcome::Outcomes,
-    quorum::Verdict,
+    quorum::{self, Verdict},
     resources::Resources,
     telemetry,
     token::Token,
@@ -31,6 +31,8 @@ pub(crate) struct Failed {
 pub(crate) enum Cause {
     Busy,
     NoQuorum,
+    /// There would be enough masters, if none were in quarantine.
+    Quarantined,
     Expired,
     FenceExhausted,
 }
@@ -92,6 +94,11 @@ pub(crate) async fn attempt(
                 Err(FencesUsedUp) => Cause::FenceExhausted,
             },
             Verdict::Refused | Verdict::Raise => Cause::Busy,
+            Verdict::Unreachable | Verdict::Pending
+                if quorum::is_for_quarantine(core.quorum, round.outcomes().answers()) =>
+            {
+                Cause::Quarantined
+            }
             Verdict::Unreachable | Verdict::Pending => Cause::NoQuorum,
         };
         return Err(fail(claim, cause, round.into_outcomes()));
@@ -112,6 +119,7 @@ fn fail(claim: Claim, cause: Cause, outcomes: Outcomes) -> Failed {
     let why = match cause {
         Cause::Busy => "busy",
         Cause::NoQuorum => "no quorum",
+        Cause::Quarantined => "masters in quarantine",
         Cause::Expired => "granted too late",
         Cause::FenceExhausted => "fences used up",
     };

@@ -254,6 +254,7 @@ impl Terms {
             token: self.token,
             label: self.label.clone(),
             fence: self.core.fence_write(fence, ttl),
+            guard_ms: self.core.guard.map(whole_ms),
         }
     }
 

@@ -5,14 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
-    claim::Terms,
-    error::ExtendError,
-    master::CALL_TIMEOUT_MIN,
-    mutant::Mutant,
-    outcome::{Answer, Outcomes},
-    quorum::Verdict,
-    round::Round,
-    telemetry,
+    claim::Terms, error::ExtendError, master::CALL_TIMEOUT_MIN, mutant::Mutant, outcome::Outcomes,
+    quorum::Verdict, round::Round, telemetry,
 };
 
 /// The pauses between rounds that had no quorum.
@@ -156,7 +150,7 @@ impl Healing {
         // Without fencing nothing but this keeps a late one from blocking a successor.
         let timeout = terms.command_timeout.min(left).max(CALL_TIMEOUT_MIN);
         for (index, answer) in outcomes.answers().enumerate() {
-            if *answer == Answer::Missing && !self.told[index] {
+            if answer.is_missing() && !self.told[index] {
                 self.told[index] = true;
                 let core = &terms.core;
                 let master = &core.masters[index];

@@ -63,6 +63,7 @@
 //! | `redlock`, `builder`, `fleet`, `settings` | the handle, how it is built, of what, what can be set |
 //! | `lock`, `using`, `keeper`, `alarm`, `signal` | a lock that is held; a routine under one; what extends it, also while a thread of the runtime is blocked; how it learns of a loss |
 //! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
+//! | `inspect`, `initialise` | what the masters have of a resource; masters that need not wait out a restart guard |
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `resources`, `token`, `label`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the scripts, and fred behind it |
@@ -91,6 +92,8 @@ mod error;
 mod extension;
 mod fence;
 mod fleet;
+mod initialise;
+mod inspect;
 mod keeper;
 mod label;
 mod lock;
@@ -123,6 +126,8 @@ pub use error::{
 };
 pub use fence::{Fence, Fencing};
 pub use fred;
+pub use initialise::{Initialisation, InitialiseError, InitialiseState, InitialisedMaster};
+pub use inspect::{Finding, GuardState, Holder, InspectError, Inspection, KeyState, Possession};
 pub use label::{InvalidLabel, LABEL_BYTES_MAX, OwnerLabel};
 pub use lock::Lock;
 pub use outcome::{Answer, MasterError, Outcome, Outcomes};

@@ -138,12 +138,15 @@ impl Lock {
     ///   or while too few masters answered;
     /// - [`ExtendError::Lost`] if so many masters have no key of ours that no quorum can hold it:
     ///   the lock is not valid any more;
-    /// - [`ExtendError::InvalidTtl`] if the ttl is not from 1 ms to 100 years: nothing changes.
+    /// - [`ExtendError::InvalidTtl`] if the ttl is not from 1 ms to 100 years, or longer than the
+    ///   restart guard: nothing changes.
     ///
     /// # Cancel safety
     /// The lock stays valid for what it was. Masters may have extended their keys all the same.
     pub async fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        self.extend_with(whole_ttl(ttl)?, false, |_| {}).await
+        let ttl = whole_ttl(ttl)?;
+        self.claim.terms().core.admit_ttl(ttl)?;
+        self.extend_with(ttl, false, |_| {}).await
     }
 
     /// Extends by the ttl of the acquisition, which must be the only one this lock ever gets.

@@ -156,6 +156,11 @@ impl Settings {
             .clamp(CALL_TIMEOUT_MIN, TTL_MAX)
     }
 
+    /// The timeout of a question beside the protocol.
+    pub(crate) fn question_timeout(&self) -> Duration {
+        self.command_timeout_for(Duration::from_secs(1))
+    }
+
     /// The validity left at which a lock with this ttl is extended.
     pub(crate) fn extension_threshold_for(&self, ttl: Duration) -> Duration {
         let default = Duration::from_millis(500).max(ttl / 3);
@@ -175,7 +180,7 @@ pub(crate) fn whole_ttl(ttl: Duration) -> Result<Duration, crate::error::Invalid
     if (TTL_MIN..=TTL_MAX).contains(&ttl) {
         Ok(Duration::from_millis(whole_ms(ttl)))
     } else {
-        Err(InvalidTtl { ttl })
+        Err(InvalidTtl { ttl, guard: None })
     }
 }
 
