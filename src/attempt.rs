@@ -57,9 +57,8 @@ pub(crate) async fn attempt(
         });
     };
     let claim = Claim::new(core, resources, fence, token, label, command_timeout);
-    let started = Instant::now();
-    let valid_until = started + core.window(ttl);
-    let give_up = deadline.map_or(valid_until, |deadline| deadline.min(valid_until));
+    let valid_until = core.clock.deadline(core.clock.now(), core.window(ttl));
+    let give_up = deadline.map_or(valid_until.at(), |deadline| deadline.min(valid_until.at()));
 
     for raises in 0..=RAISES_MAX {
         // Every call ends by itself when the attempt must end, to the millisecond: no further timer
@@ -80,11 +79,10 @@ pub(crate) async fn attempt(
             claim.spare(round.outcomes());
         }
         let cause = match verdict {
-            Verdict::Won
-                if Instant::now() < valid_until || core.breaks(Mutant::ValidityUnchecked) =>
-            {
+            Verdict::Won if !valid_until.is_over() || core.breaks(Mutant::ValidityUnchecked) => {
                 let from_reply = core.breaks(Mutant::WindowFromReply);
-                let from_reply = from_reply.then(|| Instant::now() + core.window(ttl));
+                let from_reply =
+                    from_reply.then(|| core.clock.deadline(core.clock.now(), core.window(ttl)));
                 let valid_until = from_reply.unwrap_or(valid_until);
                 return Ok(Lock::held(claim, ttl, valid_until, round.into_outcomes()));
             }

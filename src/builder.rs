@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     background::Background,
-    clock::wall_clock,
+    clock::{Clock, wall_clock},
     core::{Core, WallClock},
     entropy::Entropy,
     fence::{FenceMemory, Fencing},
@@ -50,6 +50,7 @@ pub struct Builder {
     allow_sentinel_managed: bool,
     connect_timeout: Duration,
     wall_clock: WallClock,
+    clock: Clock,
     entropy: Entropy,
     #[cfg(feature = "testing")]
     mutant: Option<crate::testing::Mutant>,
@@ -134,6 +135,7 @@ impl Default for Builder {
             allow_sentinel_managed: false,
             connect_timeout: Duration::from_secs(2),
             wall_clock: Arc::new(wall_clock),
+            clock: Clock::default(),
             entropy: Entropy::default(),
             #[cfg(feature = "testing")]
             mutant: None,
@@ -273,6 +275,15 @@ impl Builder {
         self
     }
 
+    /// What tells for how long the machine has been suspended in all; only how it grows counts. A
+    /// validity is shorter by what comes to it. Defaults to what the system tells: on Linux and
+    /// Android by how much `CLOCK_BOOTTIME` is ahead of `CLOCK_MONOTONIC`, elsewhere nothing.
+    #[cfg(feature = "testing")]
+    pub fn suspended(mut self, told: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        self.clock = Clock::suspended_by(told);
+        self
+    }
+
     /// Draws every random number, tokens and jitter, from a seed: for simulations that have to be
     /// replayed. Tokens are no secret then.
     #[cfg(feature = "testing")]
@@ -356,6 +367,7 @@ impl Builder {
             client: self.entropy.bits().to_le_bytes()[0],
             entropy: self.entropy,
             wall_clock: self.wall_clock,
+            clock: self.clock,
             #[cfg(feature = "testing")]
             mutant: self.mutant,
         };

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     background::Background,
+    clock::Clock,
     entropy::Entropy,
     error::InvalidTtl,
     fence::{self, FenceMemory, Fencing},
@@ -34,6 +35,8 @@ pub(crate) struct Core {
     /// The low bits of every fence that is proposed here.
     pub(crate) client: u8,
     pub(crate) wall_clock: WallClock,
+    /// What validity is measured on.
+    pub(crate) clock: Clock,
     #[cfg(feature = "testing")]
     pub(crate) mutant: Option<Mutant>,
 }

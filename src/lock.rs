@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
 use crate::{
     claim::Claim,
+    clock::Deadline,
     error::{ExtendError, ReleaseError},
     extension,
     fence::Fence,
@@ -45,7 +45,7 @@ pub struct Lock {
     claim: Claim,
     /// That of the acquisition.
     ttl: Duration,
-    valid_until: Instant,
+    valid_until: Deadline,
     outcomes: Outcomes,
 }
 
@@ -53,7 +53,7 @@ impl Lock {
     pub(crate) fn held(
         claim: Claim,
         ttl: Duration,
-        valid_until: Instant,
+        valid_until: Deadline,
         outcomes: Outcomes,
     ) -> Self {
         let lock = Self {
@@ -105,10 +105,11 @@ impl Lock {
 
     /// How much validity is left, by this process's clock: ttl − elapsed − drift, where elapsed
     /// counts from just before the first byte was sent, and drift is ttl × drift factor + 2 ms.
-    /// Zero once it is over.
+    /// Zero once it is over. On Linux and Android, elapsed counts time in which the machine was
+    /// suspended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.valid_until.saturating_duration_since(Instant::now())
+        self.valid_until.left()
     }
 
     /// Is validity left? Compares the clock at every call.
@@ -171,7 +172,7 @@ impl Lock {
             heard(answers);
         };
         let span = debug_span!(target: TARGET, "extend", resources = %terms.resources, token = %terms.token, ttl_ms = crate::core::whole_ms(ttl));
-        let extension = extension::extend(terms, self.valid_until, ttl, uniform, &mut note);
+        let extension = extension::extend(terms, self.valid_until.clone(), ttl, uniform, &mut note);
         match extension.instrument(span).await {
             Ok(valid_until) => {
                 self.valid_until = valid_until;
@@ -180,7 +181,8 @@ impl Lock {
             }
             Err(error) => {
                 if matches!(error, ExtendError::Lost { .. }) {
-                    self.valid_until = Instant::now();
+                    let clock = &self.claim.terms().core.clock;
+                    self.valid_until = clock.deadline(clock.now(), Duration::ZERO);
                 }
                 Err(error)
             }
@@ -237,7 +239,7 @@ impl Lock {
         self.claim.forget();
     }
 
-    pub(crate) fn valid_until(&self) -> Instant {
-        self.valid_until
+    pub(crate) fn valid_until(&self) -> &Deadline {
+        &self.valid_until
     }
 }
