@@ -25,7 +25,7 @@
 //! ```
 //!
 //! [`Redlock::using`] runs a routine under a lock that is extended as long as it runs.
-//! [`Redlock::acquire`] gives a [`Lock`] to extend and release by hand; [`Redlock::try_acquire`]
+//! [`Redlock::inspect`] tells who holds what. [`Redlock::acquire`] gives a [`Lock`] to extend and release by hand; [`Redlock::try_acquire`]
 //! does not wait.
 //!
 //! What happens is told by [`tracing`](https://docs.rs/tracing) spans and events with the target
@@ -35,7 +35,7 @@
 //!
 //! - **Exclusion.** At most one holder's validity covers any moment, if the clocks of masters and
 //!   clients run at rates that differ by less than the drift factor ([`Builder::drift_factor`]), and
-//!   masters keep what they acknowledged.
+//!   masters keep what they acknowledged, or the restart guard ([`Builder::restart_guard`]) covers it.
 //! - **Fences.** Of any two acquisitions of which the first was held before the second began, the
 //!   second has the larger [`Fence`], with no assumption about time, while a quorum of masters remembers.
 //! - **Notice.** A holder's [`Signal`] fires no later than the end of its validity, measured on its
@@ -52,11 +52,13 @@
 //!   `docs/fencing.md` says how PostgreSQL, files and object stores do.
 //! - What is in one PostgreSQL database is often better locked by that: see `docs/postgresql.md`.
 //! - A master that restarts empty has forgotten its locks and fences: then two holders are possible.
-//!   Give masters persistence with `appendfsync always`, and `maxmemory-policy noeviction`.
+//!   Give masters persistence with `appendfsync always`, or set a restart guard
+//!   ([`Builder::restart_guard`]) or a larger quorum ([`Builder::quorum`]); and
+//!   `maxmemory-policy noeviction`.
 //! - Every client must have the same masters, with the same databases. Two lists that share too few
 //!   of them exclude nothing.
-//! - The clock that validity is measured on is Rust's `Instant`, which stands still while the machine
-//!   is suspended: a holder that wakes up is a paused holder.
+//! - Time in which the machine is suspended counts on Linux and Android, and on Windows. Elsewhere the
+//!   clock stands still (it is Rust's `Instant`), and a holder that wakes up is a paused holder.
 //! - Waiters of a lock are not served in order: each polls.
 //!
 //! # Layout
@@ -66,9 +68,10 @@
 //! | `redlock`, `builder`, `fleet`, `settings` | the handle, how it is built, of what, what can be set |
 //! | `lock`, `using`, `keeper`, `alarm`, `signal` | a lock that is held; a routine under one; what extends it, also while a thread of the runtime is blocked; how it learns of a loss |
 //! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
+//! | `inspect`, `initialise` | what the masters have of a resource; masters that need not wait out a restart guard |
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `gate`, [`fenced`] | the protected side: what refuses an older fence in one process, and on a Redis or Valkey server |
-//! | `resources`, `token`, `fence`, `retry`, `outcome`, `error` | values |
+//! | `resources`, `token`, `label`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the scripts, and fred behind it |
 //! | `core`, `background`, `clock`, `entropy`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; random numbers; events |
 //! | [`testing`], `mutant` | in-memory masters (feature `testing`); rules that the simulation breaks on purpose |
@@ -98,7 +101,10 @@ mod fence;
 pub mod fenced;
 mod fleet;
 mod gate;
+mod initialise;
+mod inspect;
 mod keeper;
+mod label;
 mod lock;
 mod master;
 #[cfg_attr(
@@ -130,6 +136,9 @@ pub use error::{
 pub use fence::{Fence, Fencing, InvalidFence};
 pub use fred;
 pub use gate::{Gate, Refused};
+pub use initialise::{Initialisation, InitialiseError, InitialiseState, InitialisedMaster};
+pub use inspect::{Finding, GuardState, Holder, InspectError, Inspection, KeyState, Possession};
+pub use label::{InvalidLabel, LABEL_BYTES_MAX, OwnerLabel};
 pub use lock::Lock;
 pub use outcome::{Answer, MasterError, Outcome, Outcomes};
 pub use redlock::Redlock;
