@@ -112,6 +112,7 @@ mod signal;
 mod telemetry;
 mod token;
 mod using;
+mod wait;
 
 #[cfg(feature = "testing")]
 pub mod testing;

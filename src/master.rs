@@ -15,11 +15,26 @@ pub(crate) mod fred;
 pub(crate) mod identity;
 mod native;
 mod scripts;
+mod tracking;
 mod watchdog;
 
 /// A call under way. It ends by itself within its timeout, and is polled to that end: dropping it
 /// would not take the command back.
 pub(crate) type Call = Pin<Box<dyn Future<Output = Result<Answer, MasterError>> + Send>>;
+
+/// Listens to a master until it tells something of keys. May never end.
+pub(crate) type Watch = Pin<Box<dyn Future<Output = Watched> + Send>>;
+
+/// What a master tells of keys that it was asked to watch. A hint: it may be late, lost, or wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// None of them was there when it was asked.
+    Free,
+    /// One of them was there, and one was changed since: deleted, extended, or set by somebody else.
+    Changed,
+    /// It cannot tell.
+    Silent,
+}
 
 /// The shortest timeout of a call: none at all would mean "without end" to fred.
 pub(crate) const CALL_TIMEOUT_MIN: Duration = Duration::from_millis(1);
@@ -35,7 +50,14 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// Sends the request at the first poll. The answer comes within `timeout`.
     fn call(&self, request: &Request, timeout: Duration) -> Call;
 
-    /// Lets go of the connection. Ends within a second.
+    /// Asks at the first poll whether the keys of the resources are free, and if they are not, waits
+    /// until one of them is changed. Writes nothing. Not on the way of the calls: nothing is said
+    /// about the order.
+    ///
+    /// Dropping it ends the interest.
+    fn watch(&self, resources: &Resources) -> Watch;
+
+    /// Lets go of the connections. Ends within a second.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 

@@ -29,11 +29,17 @@ pub enum Mutant {
     RollBackWhereGranted,
     /// A quorum is one of the masters that are connected.
     QuorumOfConnected,
+    /// A waiter that gives up keeps its place.
+    PlaceLost,
+    /// Waiters of one process are served in the reverse order.
+    LastFirst,
+    /// Who waits for a lock that is held goes on only when masters tell that it is free.
+    NoPolling,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::NoDrift,
         Self::WindowFromReply,
         Self::OneToken,
@@ -46,5 +52,8 @@ impl Mutant {
         Self::ValidityUnchecked,
         Self::RollBackWhereGranted,
         Self::QuorumOfConnected,
+        Self::PlaceLost,
+        Self::LastFirst,
+        Self::NoPolling,
     ];
 }

@@ -91,6 +91,10 @@ impl Retry {
             .map(move |base| retry.spread(base, entropy.fraction()))
     }
 
+    pub(crate) fn retries(&self) -> RetryCount {
+        self.count
+    }
+
     /// The pauses before jitter.
     pub(crate) fn bases(&self) -> impl Iterator<Item = Duration> + Send + use<> {
         let delay = self.delay;

@@ -8,6 +8,7 @@ mod fences;
 mod limits;
 mod runtimes;
 mod tracing;
+mod waiting;
 
 use fredlock::{Redlock, Settings, testing::MemoryMasters};
 
