@@ -8,6 +8,11 @@ use crate::{
     resources::Resources,
 };
 
+/// So often is a notice followed up by a question at once; from then on a little later, since a holder
+/// may extend its lock as often as it likes.
+const PROMPT_MAX: u32 = 64;
+const PACE: Duration = Duration::from_millis(20);
+
 /// Waits until a quorum of masters has told that the keys are free, or were changed. May never end,
 /// and may be wrong.
 ///
@@ -25,15 +30,16 @@ pub(super) async fn freed(
     spread: impl Fn() -> Duration,
 ) {
     let mut news = News::new(core, resources);
-    let mut was_asked_again = false;
+    let mut asked = 0;
     loop {
         news.quorum().await;
-        if window.is_zero() || (was_asked_again && news.says_free()) {
+        if window.is_zero() || (asked > 0 && news.says_free()) {
             return;
         }
-        tokio::time::sleep(spread()).await;
+        let pace = if asked < PROMPT_MAX { Duration::ZERO } else { PACE };
+        tokio::time::sleep(spread() + pace).await;
         news.ask_again();
-        was_asked_again = true;
+        asked += 1;
     }
 }
 

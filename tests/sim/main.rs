@@ -14,3 +14,4 @@ mod network;
 mod plan;
 mod run;
 mod seeds;
+mod waiting;

@@ -21,6 +21,10 @@ pub(crate) struct Plan {
     /// By how much the wall clock of each client is off, in microseconds.
     pub(crate) skews: Vec<i64>,
     pub(crate) weather: Weather,
+    /// Has each client a second task, which shares its connections and its place in the queue?
+    pub(crate) twins: bool,
+    /// Do masters tell waiters nothing, once all is well?
+    pub(crate) deaf: bool,
     pub(crate) mutant: Option<Mutant>,
 }
 
@@ -101,6 +105,8 @@ impl Plan {
                 .map(|_| SKEWS[rng.gen_range(0..SKEWS.len())])
                 .collect(),
             weather,
+            twins: rng.gen_bool(0.4),
+            deaf: rng.gen_bool(0.5),
             mutant: None,
         }
     }
