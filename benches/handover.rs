@@ -253,9 +253,10 @@ async fn connect(fencing: &str) -> Outcome<Redlock> {
     Ok(builder.connect().await?)
 }
 
-/// The pauses of the default, without end.
+/// The pauses of the default, without end; and a machine that stands still does not end the run.
 fn patient(settings: Settings) -> Settings {
-    settings.retry(Retry::default().unlimited())
+    let retry = Retry::default().unlimited();
+    settings.retry(retry).command_timeout(TTL / 4)
 }
 
 fn masters() -> Outcome<Vec<String>> {

@@ -54,7 +54,8 @@
 //!   of them exclude nothing.
 //! - The clock that validity is measured on is Rust's `Instant`, which stands still while the machine
 //!   is suspended: a holder that wakes up is a paused holder.
-//! - Waiters of a lock are not served in order: each polls.
+//! - Waiters of one process are served in the order in which they came, and those of several in none.
+//!   What wakes them are hints; where there are none, they poll by their retry policy ([`Retry`]).
 //!
 //! # Layout
 //!
@@ -63,6 +64,7 @@
 //! | `redlock`, `builder`, `fleet`, `settings` | the handle, how it is built, of what, what can be set |
 //! | `lock`, `using`, `keeper`, `alarm`, `signal` | a lock that is held; a routine under one; what extends it, also while a thread of the runtime is blocked; how it learns of a loss |
 //! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
+//! | `wait` | the queue of a process; what ends a pause: notices of masters, time left, the retry delay |
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `resources`, `token`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the scripts, and fred behind it |

@@ -87,6 +87,13 @@ impl Redlock {
     /// Acquires all of the resources, or none, trying again as the settings say
     /// ([`Settings::retry`], [`Settings::wait_limit`]): by default 10 times, about 200 ms apart.
     ///
+    /// Acquisitions of one `Redlock` and its clones that want a common resource are served in the
+    /// order of their calls, and only the first asks the masters; the others' retries and wait limits
+    /// run all the same. Across processes there is no order. A release is mostly noticed within a
+    /// millisecond ([`Retry::delay`](crate::Retry::delay) is the longest). One that wants only a part
+    /// of what those before it want may come before them, after a pause. Without retries
+    /// ([`Retry::none`](crate::Retry::none)) it asks once and does not queue.
+    ///
     /// `resources` are 1 to [`RESOURCES_MAX`](crate::RESOURCES_MAX) names of 1 to
     /// [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes; order and duplicates do not matter. A lock
     /// is not reentrant: whoever holds a resource already waits for itself.
@@ -105,7 +112,8 @@ impl Redlock {
     /// - [`AcquireError::ShutDown`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
-    /// Dropping the future takes back whatever was written, in the background.
+    /// Dropping the future takes back whatever was written, in the background, and hands its place in
+    /// the queue on.
     pub async fn acquire<I>(&self, resources: I, ttl: Duration) -> Result<Lock, AcquireError>
     where
         I: IntoIterator,
@@ -117,7 +125,8 @@ impl Redlock {
         self.acquire_parsed(resources, ttl).instrument(span).await
     }
 
-    /// Makes one attempt, whatever the retry policies; the wait limit holds.
+    /// Makes one attempt, whatever the retry policies; the wait limit holds. It does not queue behind
+    /// acquisitions that wait, and may come before them.
     ///
     /// # Errors
     /// As for [`acquire`](Self::acquire).

@@ -1,7 +1,11 @@
 //! Waiting for a lock that is held: who waits is woken by what masters tell, and else asks by the
 //! retry policy. That is so patient here that seconds lie between the two.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io::Write,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use fredlock::{Builder, Fencing, Lock, Redlock, Retry};
 use tokio::{
@@ -135,9 +139,27 @@ async fn a_waiter_whose_notice_is_cut_off_gets_the_lock_when_it_asks_again() {
     lock.release().await.unwrap();
 }
 
-/// What the notices need may be missing in every way: then waiters ask.
+/// Keeps what is told.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 #[tokio::test]
 async fn a_waiter_whom_no_master_tells_asks_by_its_retry_policy() {
+    let page = Page::default();
+    let writer = page.clone();
+    let told = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    // The runtime has this one thread.
+    let _guard = tracing::subscriber::set_default(told.finish());
     let servers = Servers::start(3).await;
     let mut given = Vec::new();
     for server in &servers {
@@ -166,6 +188,13 @@ async fn a_waiter_whom_no_master_tells_asks_by_its_retry_policy() {
         assert!(format!("{log:?}").contains("client|tracking"), "{log:?}");
         assert_eq!(log.items()[0].items()[1].int(), Some(1), "{log:?}");
         assert_eq!(tracking_clients(server).await, 0);
+    }
+    let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+    for server in &servers {
+        let lines = text.lines().filter(|line| {
+            line.contains("does not tell waiters") && line.contains(&server.addr())
+        });
+        assert_eq!(lines.count(), 1, "it is said once: {text}");
     }
     held.release().await.unwrap();
     drop(timeout(AT_ONCE, waiting).await.expect("by polling").unwrap());
