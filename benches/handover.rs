@@ -53,8 +53,14 @@ async fn measure() -> Outcome<()> {
             medians.push(ms(times[times.len() / 2]));
             nines.push(ms(times[times.len() * 99 / 100]));
         }
-        row(&format!("hand-over between two processes, {fencing}: median, ms"), medians);
-        row(&format!("hand-over between two processes, {fencing}: 99th percentile, ms"), nines);
+        row(
+            &format!("hand-over between two processes, {fencing}: median, ms"),
+            medians,
+        );
+        row(
+            &format!("hand-over between two processes, {fencing}: 99th percentile, ms"),
+            nines,
+        );
     }
     let (mut processes, mut tasks) = (Vec::new(), Vec::new());
     let (mut cpu, mut commands) = (Vec::new(), Vec::new());
@@ -72,11 +78,25 @@ async fn measure() -> Outcome<()> {
             f64::from(*least.unwrap_or(&0)) / f64::from(*most.unwrap_or(&1)).max(1.0)
         };
         let what = format!("{WORKERS} {who} on one key, {HOLD:?} holds, {LENGTH:?}");
-        row(&format!("{what}: acquisitions against the possible"), counts.iter().map(share).collect());
-        row(&format!("{what}: least against most by one"), counts.iter().map(evenness).collect());
+        row(
+            &format!("{what}: acquisitions against the possible"),
+            counts.iter().map(share).collect(),
+        );
+        row(
+            &format!("{what}: least against most by one"),
+            counts.iter().map(evenness).collect(),
+        );
     }
-    row(&format!("client CPU while {WORKERS} processes wait {LENGTH:?}: the busiest, % of a core"), cpu);
-    row(&format!("{CROWD} tasks of one process want one key: commands at a master, against one task"), commands);
+    row(
+        &format!("client CPU while {WORKERS} processes wait {LENGTH:?}: the busiest, % of a core"),
+        cpu,
+    );
+    row(
+        &format!(
+            "{CROWD} tasks of one process want one key: commands at a master, against one task"
+        ),
+        commands,
+    );
     Ok(())
 }
 
@@ -84,12 +104,19 @@ fn row(what: &str, runs: Vec<f64>) {
     let mut sorted = runs.clone();
     sorted.sort_by(f64::total_cmp);
     let each: Vec<_> = runs.iter().map(|run| format!("{run:.2}")).collect();
-    println!("| {what} | {:.2} | {} |", sorted[sorted.len() / 2], each.join(", "));
+    println!(
+        "| {what} | {:.2} | {} |",
+        sorted[sorted.len() / 2],
+        each.join(", ")
+    );
 }
 
 /// From the call of `release` in one process to the lock in the other.
 async fn hand_over(fencing: &str) -> Outcome<Vec<Duration>> {
-    let mut players = [Player::start("hand-over", fencing).await?, Player::start("hand-over", fencing).await?];
+    let mut players = [
+        Player::start("hand-over", fencing).await?,
+        Player::start("hand-over", fencing).await?,
+    ];
     for player in &mut players {
         player.go().await?;
     }
@@ -164,7 +191,9 @@ async fn crowd() -> Outcome<f64> {
         let tasks: Vec<_> = (0..count)
             .map(|_| {
                 let redlock = redlock.clone();
-                tokio::spawn(async move { redlock.acquire(["bench:handover"], TTL).await.map(drop) })
+                tokio::spawn(
+                    async move { redlock.acquire(["bench:handover"], TTL).await.map(drop) },
+                )
             })
             .collect();
         let before = commands().await?;
@@ -188,7 +217,9 @@ async fn commands() -> Outcome<u32> {
     let command = CustomCommand::new_static("INFO", ClusterHash::Random, false);
     let info: String = client.custom(command, vec!["stats"]).await?;
     client.quit().await?;
-    let line = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+    let line = info
+        .lines()
+        .find_map(|line| line.strip_prefix("total_commands_processed:"));
     Ok(line.ok_or("a count")?.trim().parse()?)
 }
 
@@ -198,7 +229,9 @@ async fn play(role: &str) -> Outcome<()> {
     let redlock = connect(&fencing).await?;
     println!("ready");
     let mut line = String::new();
-    BufReader::new(tokio::io::stdin()).read_line(&mut line).await?;
+    BufReader::new(tokio::io::stdin())
+        .read_line(&mut line)
+        .await?;
     match role {
         "hand-over" => {
             let mut turns = Vec::new();
@@ -249,7 +282,10 @@ async fn connect(fencing: &str) -> Outcome<Redlock> {
         "fenced" => Fencing::default(),
         _ => Fencing::Off,
     };
-    let builder = Redlock::builder().urls(masters()?).fencing(fencing).settings(patient);
+    let builder = Redlock::builder()
+        .urls(masters()?)
+        .fencing(fencing)
+        .settings(patient);
     Ok(builder.connect().await?)
 }
 

@@ -1,6 +1,6 @@
 //! When an acquisition may ask the masters: its place in the queue, and what ends a pause.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep_until};
 
@@ -22,8 +22,12 @@ pub(crate) mod queue;
 
 use queue::Ticket;
 
-/// How often those behind look whether whoever is first is late.
+/// How often those behind look whether whoever is first is late, and how often it is heard of while
+/// somebody stands behind it.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
+
+/// Others do not wait for longer for an attempt, whatever the command timeout is.
+const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 
 /// How many attempts may be made within one pause because masters said that the lock is free: where
 /// they say so for ever, it is the pauses that count.
@@ -80,7 +84,9 @@ impl<'a> Wait<'a> {
             command_timeout,
             begun,
             // A limit beyond what the clock can tell is none.
-            deadline: settings.wait_limit.and_then(|limit| begun.checked_add(limit)),
+            deadline: settings
+                .wait_limit
+                .and_then(|limit| begun.checked_add(limit)),
             ticket,
             is_first: false,
             is_ready: false,
@@ -134,7 +140,8 @@ impl<'a> Wait<'a> {
                 self.count += 1;
                 self.sent = Instant::now();
                 // It ends by its timeouts, of which raising the fence takes several.
-                self.promise(after(self.command_timeout.saturating_mul(10)));
+                let longest = self.command_timeout.saturating_mul(10);
+                self.promise(after(longest.min(ATTEMPT_MAX)));
                 return Ok(());
             } else {
                 let end = after(std::mem::take(&mut self.courtesy));
@@ -151,9 +158,7 @@ impl<'a> Wait<'a> {
         self.free_at = None;
         if failed.cause == Cause::Busy {
             let took = now.duration_since(self.sent);
-            self.core
-                .crowd
-                .refused(self.resources, took, self.is_early);
+            self.core.crowd.refused(self.resources, took, self.is_early);
             self.losses += u32::from(self.is_early);
             let free = quorum::time_until_free(self.core.quorum, failed.outcomes.answers());
             // Masters round the time left down: a millisecond later it is gone. Of those who wait
@@ -224,7 +229,6 @@ impl<'a> Wait<'a> {
         if self.core.breaks(Mutant::NoPolling) && is_busy {
             end = self.deadline.unwrap_or_else(|| after(Duration::MAX));
         }
-        self.promise(free_at.map_or(end, |free_at| free_at.min(end)));
         let (core, resources) = (self.core, self.resources);
         let window = core.crowd.window(resources);
         let spread = || self.spread();
@@ -247,6 +251,7 @@ impl<'a> Wait<'a> {
             () = sleep_until(end) => false,
             () = freed_by_time => true,
             () = freed => true,
+            never = self.be_heard_of(end) => match never {},
         };
         self.is_ready = true;
         self.is_early = is_early;
@@ -288,6 +293,25 @@ impl<'a> Wait<'a> {
         let end = after(retry.spread(base, fraction));
         self.pause_end = Some(end);
         Ok(end)
+    }
+
+    /// Keeps its promise to those behind, if there are any, without end.
+    async fn be_heard_of(&self, end: Instant) -> Infallible {
+        let Some(ticket) = &self.ticket else {
+            return std::future::pending().await;
+        };
+        loop {
+            let due = if ticket.is_awaited() {
+                end.min(after(LOOK_AFTER))
+            } else {
+                end
+            };
+            ticket.due(due);
+            tokio::select! {
+                () = ticket.turn() => {}
+                () = sleep_until(due) => {}
+            }
+        }
     }
 
     fn promise(&self, due: Instant) {

@@ -155,7 +155,10 @@ impl Tracking {
             _ => {
                 let session = Arc::new(Session::new(hardened(&self.config, &self.settings)));
                 state.session = Some(Arc::clone(&session));
-                drop(self.runtime.spawn(Arc::clone(self).drive(Arc::clone(&session))));
+                drop(
+                    self.runtime
+                        .spawn(Arc::clone(self).drive(Arc::clone(&session))),
+                );
                 session
             }
         };
@@ -230,7 +233,11 @@ impl Tracking {
             return false;
         }
         session.ended.cancel();
-        if state.session.as_ref().is_some_and(|now| Arc::ptr_eq(now, session)) {
+        if state
+            .session
+            .as_ref()
+            .is_some_and(|now| Arc::ptr_eq(now, session))
+        {
             state.session = None;
         }
         true

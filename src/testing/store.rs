@@ -62,8 +62,10 @@ impl Store {
         }
         let changed = Arc::new(Notify::new());
         // Those of waiters that have gone are let go of.
-        self.watchers.retain(|(_, other)| Arc::strong_count(other) > 1);
-        self.watchers.push((resources.clone(), Arc::clone(&changed)));
+        self.watchers
+            .retain(|(_, other)| Arc::strong_count(other) > 1);
+        self.watchers
+            .push((resources.clone(), Arc::clone(&changed)));
         Some(changed)
     }
 

@@ -36,7 +36,11 @@ pub(super) async fn freed(
         if window.is_zero() || (asked > 0 && news.says_free()) {
             return;
         }
-        let pace = if asked < PROMPT_MAX { Duration::ZERO } else { PACE };
+        let pace = if asked < PROMPT_MAX {
+            Duration::ZERO
+        } else {
+            PACE
+        };
         tokio::time::sleep(spread() + pace).await;
         news.ask_again();
         asked += 1;
@@ -77,9 +81,8 @@ impl<'a> News<'a> {
                     *state = State::Told(watched);
                 }
             }
-            let told = |state: &&State| {
-                matches!(state, State::Told(Watched::Free | Watched::Changed))
-            };
+            let told =
+                |state: &&State| matches!(state, State::Told(Watched::Free | Watched::Changed));
             if self.masters.iter().filter(told).count() >= self.core.quorum.needed {
                 Poll::Ready(())
             } else {

@@ -75,6 +75,7 @@ impl Queue {
             due: Mutex::new(Instant::now()),
         });
         lines.add(&place);
+        lines.rouse_fronts(&place);
         drop(lines);
         Ticket {
             queue: Arc::clone(self),
@@ -130,10 +131,18 @@ impl Ticket {
         fronts.all(|front| front.resources.iter().any(|name| !own.contains(name)))
     }
 
-    /// Waits until it may have become first.
+    /// Does anybody stand behind it?
+    pub(crate) fn is_awaited(&self) -> bool {
+        let lines = self.queue.lines();
+        let mut own = self.place.resources.iter();
+        own.any(|name| lines.of.get(name).is_some_and(|line| line.places.len() > 1))
+    }
+
+    /// Waits until it may have become first, or may be awaited.
     ///
     /// # Cancel safety
-    /// Loses nothing: whoever asks [`is_first`](Self::is_first) knows.
+    /// Loses nothing: whoever asks [`is_first`](Self::is_first) and
+    /// [`is_awaited`](Self::is_awaited) knows.
     pub(crate) async fn turn(&self) {
         self.place.turn.notified().await;
     }
@@ -184,6 +193,21 @@ impl Lines {
         }
     }
 
+    /// Whoever was alone in a line until now has to be heard of more often.
+    fn rouse_fronts(&self, newcomer: &Place) {
+        for name in newcomer.resources.iter() {
+            let Some(line) = self.of.get(name).filter(|line| line.places.len() == 2) else {
+                continue;
+            };
+            if let Some((_, front)) = line.places.first_key_value() {
+                let soon = Instant::now() + LATE;
+                let mut due = front.due();
+                *due = soon.min(*due);
+                front.turn.notify_one();
+            }
+        }
+    }
+
     /// Takes it out, and tells those whose turn it is now.
     fn remove(&mut self, place: &Place) {
         let mut next = Vec::new();
@@ -211,8 +235,7 @@ impl Lines {
     }
 
     fn is_front(&self, place: &Place) -> bool {
-        self.fronts(place)
-            .all(|front| front.number == place.number)
+        self.fronts(place).all(|front| front.number == place.number)
     }
 }
 

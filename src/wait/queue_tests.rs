@@ -77,7 +77,9 @@ async fn whose_turn_comes_late_has_its_time_from_then() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_of_a_queue_in_which_nobody_stands() {
     let queue = queue();
-    let tickets: Vec<_> = (0..10).map(|n| queue.enter(&named(&["a", &n.to_string()]))).collect();
+    let tickets: Vec<_> = (0..10)
+        .map(|n| queue.enter(&named(&["a", &n.to_string()])))
+        .collect();
     assert_eq!(queue.len(), 10);
     drop(tickets);
     assert_eq!(queue.len(), 0);

@@ -202,6 +202,36 @@ async fn false_alarms_without_end_are_bounded_within_each_pause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_attempt_that_somebody_else_is_quicker_than_uses_up_no_retry() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, |settings| {
+        let retry = Retry::default().count(3).delay(Duration::from_secs(1));
+        settings.retry(retry.jitter(Duration::ZERO))
+    })
+    .await;
+    let others_take_it = || {
+        for master in 0..3 {
+            masters.delete(master, "a");
+            masters.set(master, "a", "another", None);
+        }
+    };
+    others_take_it();
+    let begun = Instant::now();
+    let waiting = tokio::spawn(async move { redlock.acquire(["a"], TTL).await });
+    for _ in 0..10 {
+        sleep(50 * MS).await;
+        others_take_it();
+    }
+    let error = waiting.await.unwrap().unwrap_err();
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(3), "{took:?}: {error}");
+    assert!(
+        matches!(&error, AcquireError::Busy(attempts) if attempts.count > 4),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_wait_limit_holds_in_the_queue_and_tells_what_the_first_has_heard() {
     let masters = MemoryMasters::new(3);
     let redlock = crate::client(&masters, unlimited).await;
@@ -225,7 +255,10 @@ async fn the_wait_limit_holds_in_the_queue_and_tells_what_the_first_has_heard() 
     masters.stop(1);
     sleep(Duration::from_secs(1)).await;
     let error = hasty.acquire(["a"], TTL).await.unwrap_err();
-    assert!(!error.is_busy() && error.to_string().contains("not connected"), "{error}");
+    assert!(
+        !error.is_busy() && error.to_string().contains("not connected"),
+        "{error}"
+    );
     tasks.iter().for_each(JoinHandle::abort);
 }
 
@@ -253,7 +286,10 @@ async fn one_attempt_is_made_without_standing_in_the_queue() {
     sleep(MS).await;
     let begun = Instant::now();
     let error = redlock.try_acquire(["a"], TTL).await.unwrap_err();
-    assert!(matches!(&error, AcquireError::Busy(a) if a.count == 1), "{error}");
+    assert!(
+        matches!(&error, AcquireError::Busy(a) if a.count == 1),
+        "{error}"
+    );
     assert_eq!((begun.elapsed(), redlock.waiting()), (Duration::ZERO, 3));
     tasks.iter().for_each(JoinHandle::abort);
     drop(held);
@@ -261,22 +297,49 @@ async fn one_attempt_is_made_without_standing_in_the_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_nobody_polls_does_not_keep_the_others_from_the_lock() {
+    for patience in [unlimited, by_news_alone] {
+        let masters = MemoryMasters::new(3);
+        let redlock = crate::client(&masters, patience).await;
+        let held = redlock.acquire(["a"], HOUR).await.unwrap();
+        let mut aside = Box::pin(redlock.acquire(["a"], TTL));
+        // It is first, and is never polled again.
+        assert!(timeout(10 * MS, &mut aside).await.is_err());
+        let (served, tasks) = line_up(&redlock, 3).await;
+        held.release().await.unwrap();
+        let released = Instant::now();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*served.lock().unwrap(), [0, 1, 2]);
+        assert!(
+            released.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            released.elapsed()
+        );
+        aside.await.unwrap().release().await.unwrap();
+        assert_eq!(redlock.waiting(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_sleeps_for_long_keeps_its_place() {
     let masters = MemoryMasters::new(3);
+    masters.set_network(no_news);
     let redlock = crate::client(&masters, unlimited).await;
-    let held = redlock.acquire(["a"], HOUR).await.unwrap();
-    let mut aside = Box::pin(redlock.acquire(["a"], TTL));
-    // It is first, and is never polled again.
-    assert!(timeout(10 * MS, &mut aside).await.is_err());
-    let (served, tasks) = line_up(&redlock, 3).await;
-    held.release().await.unwrap();
-    let released = Instant::now();
+    let hour = redlock.with(by_news_alone);
+    let held = redlock.acquire(["a"], HOUR / 4).await.unwrap();
+    let first = tokio::spawn({
+        let hour = hour.clone();
+        async move { hour.acquire(["a"], TTL).await }
+    });
+    sleep(MS).await;
+    let (served, tasks) = line_up(&redlock, 2).await;
+    held.forget();
+    drop(first.await.unwrap().unwrap());
+    assert!(served.lock().unwrap().is_empty(), "it was passed over");
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(*served.lock().unwrap(), [0, 1, 2]);
-    assert!(released.elapsed() < Duration::from_secs(4), "{:?}", released.elapsed());
-    aside.await.unwrap().release().await.unwrap();
-    assert_eq!(redlock.waiting(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -245,10 +245,7 @@ async fn an_acquire_that_is_dropped_between_two_attempts_leaves_nothing_and_make
         eventually(
             "the first attempt was made and taken back",
             AT_ONCE,
-            async || {
-                attempts(&servers[2]).await >= before + 2
-                    && redlock.background_tasks() == 0
-            },
+            async || attempts(&servers[2]).await >= before + 2 && redlock.background_tasks() == 0,
         )
         .await;
         acquire.drop_now().await;

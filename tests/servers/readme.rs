@@ -58,7 +58,9 @@ async fn use_everything(servers: &Servers) {
                 drop(redlock.try_acquire(resources(), TTL).await);
                 // One who waits is told of changes.
                 let waiting = redlock.with(|settings| {
-                    settings.retry(Retry::default()).wait_limit(Duration::from_millis(200))
+                    settings
+                        .retry(Retry::default())
+                        .wait_limit(Duration::from_millis(200))
                 });
                 eventually("waited", LIMIT, async || {
                     drop(waiting.acquire(resources(), TTL).await);

@@ -108,7 +108,10 @@ async fn a_minority_that_hangs_does_not_delay_a_hand_over() {
     servers.freeze(&[0, 1]);
     let time = Stopwatch::start();
     held.release().await.unwrap();
-    let lock = timeout(AT_ONCE, waiting).await.expect("told by the rest").unwrap();
+    let lock = timeout(AT_ONCE, waiting)
+        .await
+        .expect("told by the rest")
+        .unwrap();
     time.assert_at_once();
     lock.forget();
     servers.thaw(&[0, 1]);
@@ -134,7 +137,10 @@ async fn a_waiter_whose_notice_is_cut_off_gets_the_lock_when_it_asks_again() {
         relay.cut().await;
     }
     hold_replies(&relays, false);
-    let lock = timeout(delay + AT_ONCE, waiting).await.expect("by polling").unwrap();
+    let lock = timeout(delay + AT_ONCE, waiting)
+        .await
+        .expect("by polling")
+        .unwrap();
     println!("{:?} after the cut", time.elapsed());
     lock.release().await.unwrap();
 }
@@ -164,7 +170,16 @@ async fn a_waiter_whom_no_master_tells_asks_by_its_retry_policy() {
     let mut given = Vec::new();
     for server in &servers {
         let user = [
-            "ACL", "SETUSER", "locker", "reset", "on", ">secret", "~*", "&*", "+@all", "-client|tracking",
+            "ACL",
+            "SETUSER",
+            "locker",
+            "reset",
+            "on",
+            ">secret",
+            "~*",
+            "&*",
+            "+@all",
+            "-client|tracking",
         ];
         assert!(server.command(&user).await.is_ok());
         given.push(format!("redis://locker:secret@{}", server.addr()));
@@ -191,13 +206,18 @@ async fn a_waiter_whom_no_master_tells_asks_by_its_retry_policy() {
     }
     let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
     for server in &servers {
-        let lines = text.lines().filter(|line| {
-            line.contains("does not tell waiters") && line.contains(&server.addr())
-        });
+        let lines = text
+            .lines()
+            .filter(|line| line.contains("does not tell waiters") && line.contains(&server.addr()));
         assert_eq!(lines.count(), 1, "it is said once: {text}");
     }
     held.release().await.unwrap();
-    drop(timeout(AT_ONCE, waiting).await.expect("by polling").unwrap());
+    drop(
+        timeout(AT_ONCE, waiting)
+            .await
+            .expect("by polling")
+            .unwrap(),
+    );
 }
 
 #[tokio::test]
@@ -210,7 +230,10 @@ async fn a_lock_whose_holder_died_goes_to_the_next_waiter_when_it_expires() {
     let waiting = acquire(&redlock);
     let valid_for = dead.remaining();
     dead.forget();
-    let lock = timeout(ttl + AT_ONCE, waiting).await.expect("the time left").unwrap();
+    let lock = timeout(ttl + AT_ONCE, waiting)
+        .await
+        .expect("the time left")
+        .unwrap();
     assert!(time.elapsed() > valid_for, "not before");
     lock.release().await.unwrap();
 }
@@ -221,12 +244,18 @@ async fn a_thousand_waiters_of_one_process_are_one_to_the_masters() {
     let redlock = build(servers.urls(), |b| b).await;
     // An attempt and its roll-back in each 100 ms at least, and one more of each.
     let (pause, length) = (Duration::from_millis(100), Duration::from_secs(2));
-    let retry = Retry::default().unlimited().delay(pause).jitter(Duration::ZERO);
+    let retry = Retry::default()
+        .unlimited()
+        .delay(pause)
+        .jitter(Duration::ZERO);
     let redlock = redlock.with(|settings| settings.retry(retry));
     let held = redlock.acquire(["job"], TTL).await.unwrap();
     let mut before = Vec::new();
     for server in &servers {
-        before.push((server.calls("evalsha").await, server.connected_clients().await));
+        before.push((
+            server.calls("evalsha").await,
+            server.connected_clients().await,
+        ));
     }
     let waiting: Vec<_> = (0..1_000).map(|_| acquire(&redlock)).collect();
     eventually("all wait", AT_ONCE, async || redlock.waiting() == 1_000).await;
@@ -296,7 +325,8 @@ async fn clients_that_contend_for_one_lock_all_have_their_turns() {
     let mut tasks = Vec::new();
     let inside = Arc::new(tokio::sync::Semaphore::new(1));
     for _ in 0..6 {
-        let redlock = asking_every(PATIENCE, servers.urls(), |b| b.fencing(Fencing::default())).await;
+        let redlock =
+            asking_every(PATIENCE, servers.urls(), |b| b.fencing(Fencing::default())).await;
         let inside = Arc::clone(&inside);
         tasks.push(tokio::spawn(async move {
             for _ in 0..TURNS {

@@ -43,7 +43,9 @@ pub(crate) async fn line_up(plan: &Plan, handles: &[Redlock], history: &Arc<Hist
     for (client, handle) in handles.iter().enumerate() {
         let redlock = handle.with(|settings| settings.retry(retry).wait_limit(limit));
         for place in 0..TASKS {
-            let patience = rng.gen_bool(0.3).then(|| plan.ttl.mul_f64(rng.gen_range(0.0..1.5)));
+            let patience = rng
+                .gen_bool(0.3)
+                .then(|| plan.ttl.mul_f64(rng.gen_range(0.0..1.5)));
             let (redlock, history) = (redlock.clone(), Arc::clone(history));
             let (served, ttl) = (Arc::clone(&served), plan.ttl);
             tasks.spawn(async move {
@@ -54,7 +56,9 @@ pub(crate) async fn line_up(plan: &Plan, handles: &[Redlock], history: &Arc<Hist
                     None => Ok(acquiring.await),
                 };
                 let lock = match acquired {
-                    Err(_) => return history.note(format!("client {client}, place {place}: gives up")),
+                    Err(_) => {
+                        return history.note(format!("client {client}, place {place}: gives up"));
+                    }
                     Ok(Ok(lock)) => lock,
                     Ok(Err(error)) => {
                         return history.violation(format!(
