@@ -22,6 +22,7 @@ use crate::{
 const RAISES_MAX: u32 = 8;
 
 /// What an attempt came to, where it did not get the lock.
+#[derive(Debug, Clone)]
 pub(crate) struct Failed {
     pub(crate) cause: Cause,
     pub(crate) outcomes: Outcomes,

@@ -16,6 +16,7 @@ use crate::{
     quorum::Quorum,
     redlock::Redlock,
     settings::{Settings, whole_ttl},
+    wait::{crowd::Crowd, queue::Queue},
 };
 
 /// The most masters that one [`Redlock`] can have.
@@ -362,6 +363,11 @@ impl Builder {
             shutdown: CancellationToken::new(),
             closed: CancellationToken::new(),
             fences: FenceMemory::default(),
+            #[cfg(not(feature = "testing"))]
+            queue: Arc::new(Queue::default()),
+            #[cfg(feature = "testing")]
+            queue: Arc::new(Queue::new(self.mutant)),
+            crowd: Crowd::default(),
             client: self.entropy.bits().to_le_bytes()[0],
             entropy: self.entropy,
             wall_clock: self.wall_clock,

@@ -17,6 +17,7 @@ use crate::{
     quorum::{self, Quorum},
     resources::Resources,
     round::Round,
+    wait::{crowd::Crowd, queue::Queue},
 };
 
 pub(crate) struct Core {
@@ -31,6 +32,9 @@ pub(crate) struct Core {
     /// The connections are closed for good.
     pub(crate) closed: CancellationToken,
     pub(crate) fences: FenceMemory,
+    /// Who of this process waits for what.
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) crowd: Crowd,
     pub(crate) entropy: Entropy,
     /// The low bits of every fence that is proposed here.
     pub(crate) client: u8,

@@ -1,6 +1,6 @@
 //! One error for each operation. Each carries what every master answered.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use thiserror::Error;
 
@@ -43,12 +43,30 @@ fn ttl_limit(guard: Option<Duration>) -> String {
 pub struct Attempts {
     /// What was to be locked.
     pub resources: Resources,
-    /// How many attempts were made.
+    /// How many attempts were made: 0 for one that waited behind others of its process to the end.
     pub count: u64,
+    /// How many acquisitions of this process stood before it in the queue at the end.
+    pub ahead: usize,
     /// From the call to the error.
     pub waited: Duration,
-    /// What every master answered in the last attempt.
+    /// What every master answered in the last attempt; where none was made, in the last attempt of
+    /// those that stood before it; empty if there was none either.
     pub outcomes: Outcomes,
+}
+
+impl fmt::Display for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, waited) = (self.count, self.waited.as_millis());
+        write!(f, "after {count} attempt(s) in {waited} ms")?;
+        if self.ahead > 0 {
+            write!(f, ", behind {} of this process", self.ahead)?;
+        }
+        match self.outcomes.iter().len() {
+            0 => f.write_str("; nothing heard from the masters"),
+            _ if self.count == 0 => write!(f, ", which heard last: {}", self.outcomes),
+            _ => write!(f, ": {}", self.outcomes),
+        }
+    }
 }
 
 /// Why a lock was not acquired. Nothing is held then, and what had been written is taken back.
@@ -62,10 +80,10 @@ pub enum AcquireError {
     #[error(transparent)]
     InvalidTtl(#[from] InvalidTtl),
     /// Somebody else holds it, or several tried at once and none got a quorum.
-    #[error("{} is held by somebody else, after {} attempt(s) in {} ms: {}", .0.resources, .0.count, .0.waited.as_millis(), .0.outcomes)]
+    #[error("{} is held by somebody else, {}", .0.resources, .0)]
     Busy(Box<Attempts>),
     /// Too few masters answered. This says nothing about who holds the lock.
-    #[error("no quorum of masters for {}, after {} attempt(s) in {} ms: {}", .0.resources, .0.count, .0.waited.as_millis(), .0.outcomes)]
+    #[error("no quorum of masters for {}, {}", .0.resources, .0)]
     NoQuorum(Box<Attempts>),
     /// Enough masters answered, but too many of them are in quarantine: they came up empty, and wait
     /// until nobody can rely any more on what they knew. This says nothing about who holds the lock.
@@ -75,7 +93,7 @@ pub enum AcquireError {
     Quarantined(Box<Attempts>),
     /// A quorum granted it, but so late that no validity was left: the ttl is too short for
     /// masters this slow.
-    #[error("a quorum granted {} too late for its ttl, after {} attempt(s) in {} ms: {}", .0.resources, .0.count, .0.waited.as_millis(), .0.outcomes)]
+    #[error("a quorum granted {} too late for its ttl, {}", .0.resources, .0)]
     Expired(Box<Attempts>),
     /// The wait limit ran out. The source is what the last attempt came to.
     #[error("gave up after {} ms: {last}", waited.as_millis())]
@@ -108,7 +126,8 @@ impl AcquireError {
         }
     }
 
-    /// What every master answered in the last attempt, if one was made.
+    /// What every master answered in the last attempt, if one was made; else in that of those before
+    /// it in the queue.
     #[must_use]
     pub fn outcomes(&self) -> Option<&Outcomes> {
         match self {

@@ -59,7 +59,8 @@
 //!   of them exclude nothing.
 //! - Time in which the machine is suspended counts on Linux and Android, and on Windows. Elsewhere the
 //!   clock stands still (it is Rust's `Instant`), and a holder that wakes up is a paused holder.
-//! - Waiters of a lock are not served in order: each polls.
+//! - Waiters of one process are served in the order in which they came, and those of several in none.
+//!   What wakes them are hints; where there are none, they poll by their retry policy ([`Retry`]).
 //!
 //! # Layout
 //!
@@ -69,6 +70,7 @@
 //! | `lock`, `using`, `keeper`, `alarm`, `signal` | a lock that is held; a routine under one; what extends it, also while a thread of the runtime is blocked; how it learns of a loss |
 //! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
 //! | `inspect`, `initialise` | what the masters have of a resource; masters that need not wait out a restart guard |
+//! | `wait` | the queue of a process; what ends a pause: notices of masters, time left, the retry delay |
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `gate`, [`fenced`] | the protected side: what refuses an older fence in one process, and on a Redis or Valkey server |
 //! | `resources`, `token`, `label`, `fence`, `retry`, `outcome`, `error` | values |
@@ -125,6 +127,7 @@ mod signal;
 mod telemetry;
 mod token;
 mod using;
+mod wait;
 
 #[cfg(feature = "testing")]
 pub mod testing;

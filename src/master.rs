@@ -17,6 +17,7 @@ pub(crate) mod identity;
 mod native;
 mod question;
 mod scripts;
+mod tracking;
 mod watchdog;
 
 pub(crate) use question::{GuardSight, Question, Sight};
@@ -35,6 +36,20 @@ pub(crate) const GUARD_MARKER: &str = "fredlock:guard:marker";
 /// Stands on a master that may have forgotten something, until nobody can rely on that any more.
 pub(crate) const GUARD_QUARANTINE: &str = "fredlock:guard:quarantine";
 
+/// Listens to a master until it tells something of keys. May never end.
+pub(crate) type Watch = Pin<Box<dyn Future<Output = Watched> + Send>>;
+
+/// What a master tells of keys that it was asked to watch. A hint: it may be late, lost, or wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// None of them was there when it was asked.
+    Free,
+    /// One of them was there, and one was changed since: deleted, extended, or set by somebody else.
+    Changed,
+    /// It cannot tell.
+    Silent,
+}
+
 /// The shortest timeout of a call: none at all would mean "without end" to fred.
 pub(crate) const CALL_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
@@ -52,7 +67,14 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// Asks something beside the protocol, at the first poll. The answer comes within `timeout`.
     fn ask(&self, question: &Question, timeout: Duration) -> Asking;
 
-    /// Lets go of the connection. Ends within a second.
+    /// Asks at the first poll whether the keys of the resources are free, and if they are not, waits
+    /// until one of them is changed. Writes nothing. Not on the way of the calls: nothing is said
+    /// about the order.
+    ///
+    /// Dropping it ends the interest.
+    fn watch(&self, resources: &Resources) -> Watch;
+
+    /// Lets go of the connections. Ends within a second.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 

@@ -33,11 +33,17 @@ pub enum Mutant {
     QuarantineCounted,
     /// Only an acquisition looks for the marker of the restart guard.
     GuardOnlyInAcquire,
+    /// A waiter that gives up keeps its place.
+    PlaceLost,
+    /// Waiters of one process are served in the reverse order.
+    LastFirst,
+    /// Who waits for a lock that is held goes on only when masters tell that it is free.
+    NoPolling,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::NoDrift,
         Self::WindowFromReply,
         Self::OneToken,
@@ -52,5 +58,8 @@ impl Mutant {
         Self::QuorumOfConnected,
         Self::QuarantineCounted,
         Self::GuardOnlyInAcquire,
+        Self::PlaceLost,
+        Self::LastFirst,
+        Self::NoPolling,
     ];
 }

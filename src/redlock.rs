@@ -2,25 +2,24 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 use tracing::{Instrument, debug_span};
 
 use crate::{
-    attempt::{Cause, Failed, attempt},
+    attempt::attempt,
     builder::{BuildError, Builder},
     clock::after,
     core::{Core, whole_ms},
-    error::{AcquireError, Attempts, InvalidTtl, UsingError},
+    error::{AcquireError, InvalidTtl, UsingError},
     lock::Lock,
     mutant::Mutant,
-    outcome::Outcomes,
-    quorum,
     resources::Resources,
     settings::{Settings, whole_ttl},
     signal::Signal,
     telemetry::TARGET,
     token::Token,
     using,
+    wait::Wait,
 };
 
 /// Locks over N independent masters. Cheap to clone; clones share the connections.
@@ -96,6 +95,13 @@ impl Redlock {
     /// Acquires all of the resources, or none, trying again as the settings say
     /// ([`Settings::retry`], [`Settings::wait_limit`]): by default 10 times, about 200 ms apart.
     ///
+    /// Acquisitions of one `Redlock` and its clones that want a common resource are served in the
+    /// order of their calls, and only the first asks the masters; the others' retries and wait limits
+    /// run all the same. Across processes there is no order. A release is mostly noticed within a
+    /// millisecond ([`Retry::delay`](crate::Retry::delay) is the longest). One that wants only a part
+    /// of what those before it want may come before them, after a pause. Without retries
+    /// ([`Retry::none`](crate::Retry::none)) it asks once and does not queue.
+    ///
     /// `resources` are 1 to [`RESOURCES_MAX`](crate::RESOURCES_MAX) names of 1 to
     /// [`NAME_BYTES_MAX`](crate::NAME_BYTES_MAX) bytes; order and duplicates do not matter. A lock
     /// is not reentrant: whoever holds a resource already waits for itself.
@@ -116,7 +122,8 @@ impl Redlock {
     /// - [`AcquireError::ShutDown`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
-    /// Dropping the future takes back whatever was written, in the background.
+    /// Dropping the future takes back whatever was written, in the background, and hands its place in
+    /// the queue on.
     pub async fn acquire<I>(&self, resources: I, ttl: Duration) -> Result<Lock, AcquireError>
     where
         I: IntoIterator,
@@ -128,7 +135,8 @@ impl Redlock {
         self.acquire_parsed(resources, ttl).instrument(span).await
     }
 
-    /// Makes one attempt, whatever the retry policies; the wait limit holds.
+    /// Makes one attempt, whatever the retry policies; the wait limit holds. It does not queue behind
+    /// acquisitions that wait, and may come before them.
     ///
     /// # Errors
     /// As for [`acquire`](Self::acquire).
@@ -235,6 +243,13 @@ impl Redlock {
         self.core.background.running()
     }
 
+    /// How many acquisitions wait for their turn or for an answer: all that have begun and may be
+    /// tried again. For tests and metrics.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.core.queue.len()
+    }
+
     async fn acquire_parsed(
         &self,
         resources: Resources,
@@ -247,28 +262,12 @@ impl Redlock {
             return Err(InvalidTtl { ttl, guard: None }.into());
         }
         self.core.admit_ttl(ttl)?;
-        let begun = Instant::now();
-        // A limit beyond what the clock can tell is none.
-        let deadline = self
-            .settings
-            .wait_limit
-            .and_then(|limit| begun.checked_add(limit));
         let command_timeout = self.settings.command_timeout_for(ttl);
-        let Settings {
-            busy,
-            no_quorum,
-            owner_label,
-            ..
-        } = &*self.settings;
-        let (mut busy_pauses, mut no_quorum_pauses) = (busy.bases(), no_quorum.bases());
+        let mut wait = Wait::new(&self.core, &self.settings, &resources, command_timeout);
         let mut token = Token::fresh(&self.core.entropy);
-        let mut count = 0;
         loop {
-            if self.core.shutdown.is_cancelled() {
-                return Err(AcquireError::ShutDown);
-            }
-            count += 1;
-            let number = debug_span!(target: TARGET, "attempt", count);
+            wait.turn().await?;
+            let number = debug_span!(target: TARGET, "attempt", count = wait.count());
             // Never used again once a delete for it was sent.
             if !self.core.breaks(Mutant::OneToken) {
                 token = Token::fresh(&self.core.entropy);
@@ -277,85 +276,20 @@ impl Redlock {
                 &self.core,
                 &resources,
                 token,
-                owner_label.as_ref(),
+                self.settings.owner_label.as_ref(),
                 ttl,
                 command_timeout,
-                deadline,
+                wait.deadline(),
             );
-            let failed = match attempt.instrument(number).await {
+            match attempt.instrument(number).await {
                 // Dropping it takes it back.
                 Ok(_) if self.core.shutdown.is_cancelled() => return Err(AcquireError::ShutDown),
-                Ok(lock) => return Ok(lock),
-                Err(failed) => failed,
-            };
-            let fraction = self.core.entropy.fraction();
-            let delay = match failed.cause {
-                Cause::Busy => busy_pauses.next().map(|base| busy.spread(base, fraction)),
-                Cause::NoQuorum | Cause::Quarantined | Cause::Expired => no_quorum_pauses
-                    .next()
-                    .map(|base| no_quorum.spread(base, fraction)),
-                Cause::FenceExhausted => None,
-            };
-            let pause = delay.map(|delay| self.no_longer_than_held(delay, &failed.outcomes));
-            let waited = begun.elapsed();
-            let error = failed.into_error(resources.clone(), count, waited);
-            let Some(pause) = pause else {
-                return Err(error);
-            };
-            let Some(deadline) = deadline else {
-                self.pause_until(after(pause)).await;
-                continue;
-            };
-            // The last attempt begins early enough to be answered within the limit. One that is short
-            // beside the command timeout is waited for all the same: every attempt ends with it.
-            let reserve = command_timeout.min(deadline.duration_since(begun) / 4);
-            let last_chance = deadline - reserve;
-            if Instant::now() >= last_chance {
-                return Err(error.timeout(waited));
+                Ok(lock) => {
+                    wait.won();
+                    return Ok(lock);
+                }
+                Err(failed) => wait.failed(failed),
             }
-            self.pause_until(last_chance.min(after(pause))).await;
-        }
-    }
-
-    /// The pause, or less where the busy masters will be free sooner.
-    fn no_longer_than_held(&self, delay: Duration, outcomes: &Outcomes) -> Duration {
-        // Masters round the time left down: a millisecond later it is gone.
-        let free = quorum::time_until_free(self.core.quorum, outcomes.answers());
-        free.map_or(delay, |left| delay.min(left + Duration::from_millis(1)))
-    }
-
-    async fn pause_until(&self, end: Instant) {
-        tokio::select! {
-            biased;
-            () = tokio::time::sleep_until(end) => {}
-            () = self.core.shutdown.cancelled() => {}
-        }
-    }
-}
-
-impl Failed {
-    fn into_error(self, resources: Resources, count: u64, waited: Duration) -> AcquireError {
-        let attempts = Box::new(Attempts {
-            resources,
-            count,
-            waited,
-            outcomes: self.outcomes,
-        });
-        match self.cause {
-            Cause::Busy => AcquireError::Busy(attempts),
-            Cause::NoQuorum => AcquireError::NoQuorum(attempts),
-            Cause::Quarantined => AcquireError::Quarantined(attempts),
-            Cause::Expired => AcquireError::Expired(attempts),
-            Cause::FenceExhausted => AcquireError::FenceExhausted(attempts),
-        }
-    }
-}
-
-impl AcquireError {
-    fn timeout(self, waited: Duration) -> Self {
-        Self::Timeout {
-            waited,
-            last: Box::new(self),
         }
     }
 }

@@ -82,6 +82,10 @@ impl Resources {
         self.0.iter().map(|name| &*name.lock)
     }
 
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter().map(|name| &name.lock)
+    }
+
     /// How many names there are: from 1 to [`RESOURCES_MAX`].
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "never empty")]

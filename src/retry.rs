@@ -61,7 +61,9 @@ impl Retry {
 
     /// The pause between two attempts, before jitter; never below 1 ms. Defaults to 200 ms.
     ///
-    /// Where busy masters say that they will be free sooner, the pause ends then.
+    /// Where masters tell that the lock is free, or said when it will be, an attempt is made sooner.
+    /// It does not use up a pause, so that the pauses together are the least time that is waited; at
+    /// most 16 such attempts are made in one pause.
     #[must_use]
     pub fn delay(self, delay: Duration) -> Self {
         Self { delay, ..self }
@@ -89,6 +91,10 @@ impl Retry {
         let (retry, entropy) = (*self, Entropy::default());
         self.bases()
             .map(move |base| retry.spread(base, entropy.fraction()))
+    }
+
+    pub(crate) fn retries(&self) -> RetryCount {
+        self.count
     }
 
     /// The pauses before jitter.

@@ -82,7 +82,8 @@ impl Settings {
 
     /// The longest that an acquisition may take in all, with every attempt and pause; the retry
     /// policies may end it sooner. It ends within the limit, also while a majority of masters hangs,
-    /// and begins no further attempt that could not be answered in time. Defaults to none.
+    /// and begins no further attempt that could not be answered in time. It holds in the queue of the
+    /// process too. Defaults to none.
     #[must_use]
     pub fn wait_limit(self, limit: impl Into<Option<Duration>>) -> Self {
         Self {

@@ -70,6 +70,13 @@ pub(crate) fn master_hung(master: &str) {
     warn!(target: TARGET, master, "a master does not answer, reconnecting");
 }
 
+pub(crate) fn tracking_refused(master: &str, error: &MasterError) {
+    info!(
+        target: TARGET,
+        master, %error, "a master does not tell waiters of changes, they ask it by their retry policy alone"
+    );
+}
+
 pub(crate) fn started_without_quorum(connected: usize, needed: usize) {
     warn!(
         target: TARGET, connected,

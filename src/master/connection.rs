@@ -140,6 +140,11 @@ impl Connection {
         connection
     }
 
+    /// For another connection to the same server.
+    pub(super) fn configuration(&self) -> (Config, ConnectionConfig) {
+        (self.config.clone(), self.settings.clone())
+    }
+
     /// What is known of the server, as it changes.
     pub(crate) fn standing(&self) -> watch::Receiver<Standing> {
         self.standing.subscribe()

@@ -62,7 +62,7 @@ pub(super) async fn exchange(
 
 /// Only what the server itself said counts as an answer: of everything else the command may have
 /// been done, or may be done still.
-fn meaning(error: &Error) -> MasterError {
+pub(super) fn meaning(error: &Error) -> MasterError {
     let details = || error.details().to_owned();
     match error.kind() {
         ErrorKind::Timeout => MasterError::Timeout,
@@ -85,7 +85,7 @@ fn is_reply(details: &str) -> bool {
 
 /// # Cancel safety
 /// None: the command stays sent. It is polled to its end by whoever drives the round.
-async fn custom(
+pub(super) async fn custom(
     client: &Client,
     name: &'static str,
     arguments: Vec<Value>,

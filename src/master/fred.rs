@@ -6,34 +6,46 @@ use fred::types::Value;
 use tokio::time::Instant;
 
 use super::{
-    Asking, Call, Master, Operation, Question, Request,
+    Asking, Call, Master, Operation, Question, Request, Watch,
     connection::{Admission, Connection},
     exchange::exchange,
     native::{NativeCall, NativeCommand, native_call},
     scripts::ScriptCall,
+    tracking::Tracking,
 };
-use crate::outcome::{Answer, MasterError};
+use crate::{
+    outcome::{Answer, MasterError},
+    resources::Resources,
+};
 
 /// How much of an answer that makes no sense is told.
 const UNEXPECTED_CHARS_MAX: usize = 200;
 
 /// A master on one connection of its own: commands to it stay in order.
 #[derive(Debug)]
-pub(crate) struct FredMaster(Arc<Connection>);
+pub(crate) struct FredMaster {
+    connection: Arc<Connection>,
+    tracking: Arc<Tracking>,
+}
 
 impl FredMaster {
     pub(crate) fn new(connection: Arc<Connection>) -> Self {
-        Self(connection)
+        let (config, settings) = connection.configuration();
+        let tracking = Tracking::new(Arc::clone(&connection.name), config, settings);
+        Self {
+            connection,
+            tracking,
+        }
     }
 }
 
 impl Master for FredMaster {
     fn name(&self) -> &Arc<str> {
-        &self.0.name
+        &self.connection.name
     }
 
     fn call(&self, request: &Request, timeout: Duration) -> Call {
-        let connection = Arc::clone(&self.0);
+        let connection = Arc::clone(&self.connection);
         let operation = request.operation;
         let script = ScriptCall::new(request);
         let count = request.resources.len();
@@ -51,7 +63,7 @@ impl Master for FredMaster {
     }
 
     fn ask(&self, question: &Question, timeout: Duration) -> Asking {
-        let connection = Arc::clone(&self.0);
+        let connection = Arc::clone(&self.connection);
         let question = question.clone();
         Box::pin(async move {
             let channel = Channel {
@@ -63,9 +75,16 @@ impl Master for FredMaster {
         })
     }
 
+    fn watch(&self, resources: &Resources) -> Watch {
+        Box::pin(Arc::clone(&self.tracking).watch(resources.clone()))
+    }
+
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let connection = Arc::clone(&self.0);
-        Box::pin(async move { connection.close().await })
+        let connection = Arc::clone(&self.connection);
+        let tracking = Arc::clone(&self.tracking);
+        Box::pin(async move {
+            futures::future::join(connection.close(), tracking.close()).await;
+        })
     }
 }
 

@@ -16,8 +16,9 @@ use super::{
 };
 use crate::{
     clock::after,
-    master::{Asking, Call, Master, Missing, Operation, Question, Request},
+    master::{Asking, Call, Master, Missing, Operation, Question, Request, Watch, Watched},
     outcome::MasterError,
+    resources::Resources,
 };
 
 /// Decides what becomes of each request.
@@ -78,6 +79,54 @@ impl Master for Link {
         })
     }
 
+    fn watch(&self, resources: &Resources) -> Watch {
+        let (server, network) = (Arc::clone(&self.server), Arc::clone(&self.network));
+        let resources = resources.clone();
+        let message = Message {
+            master: self.master,
+            client: self.client,
+            kind: MessageKind::Watch,
+        };
+        Box::pin(async move {
+            let fate = (network.lock().unwrap_or_else(PoisonError::into_inner))(&message);
+            let way = server.now().latency / 2;
+            pass(way + fate.request_delay).await;
+            if fate.refused {
+                return Watched::Silent;
+            }
+            let asked = if fate.request_lost {
+                None
+            } else {
+                server.now().watch(&resources)
+            };
+            let Some(changed) = asked else {
+                return std::future::pending().await;
+            };
+            let watched = match changed {
+                None => Watched::Free,
+                Some(changed) => {
+                    let false_alarm = async {
+                        match fate.repeat_after {
+                            Some(after) => pass(after).await,
+                            None => std::future::pending().await,
+                        }
+                    };
+                    tokio::select! {
+                        biased;
+                        () = changed.notified() => {}
+                        () = false_alarm => {}
+                    }
+                    Watched::Changed
+                }
+            };
+            if fate.reply_lost {
+                return std::future::pending().await;
+            }
+            pass(way + fate.reply_delay).await;
+            watched
+        })
+    }
+
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::ready(()))
     }
@@ -121,6 +170,13 @@ impl Link {
             sleep_until(gives_up).await;
             Err(MasterError::Timeout)
         }
+    }
+}
+
+async fn pass(time: Duration) {
+    // On paused time any sleep takes a millisecond.
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
     }
 }
 

@@ -31,6 +31,10 @@ pub enum MessageKind {
     Inspect,
     /// To mark it for a restart guard.
     Initialise,
+    /// To tell when they are free or were changed, for one who waits. A request that is lost is never
+    /// answered; an answer that is lost is a notice that never comes, one that is delayed comes late;
+    /// one that is repeated is a false alarm, so long after the question.
+    Watch,
 }
 
 /// What becomes of one request. By default it arrives at once, and so does the answer.

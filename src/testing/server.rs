@@ -6,12 +6,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use super::{clock::Clock, network::Fate, store::Store};
 use crate::{
     master::{Question, Request, Sight},
     outcome::{Answer, MasterError},
+    resources::Resources,
 };
 
 /// One master, shared by all clients and the test.
@@ -142,6 +143,18 @@ impl State {
         Ok(Sent { answer_at, slot })
     }
 
+    /// Are the keys free? Else gives what tells of the next change of one of them. No answer at all
+    /// where the master gives none.
+    pub(super) fn watch(&mut self, resources: &Resources) -> Option<Option<Arc<Notify>>> {
+        match self.condition {
+            Condition::Well => {
+                let now = self.time();
+                Some(self.store.watch(resources, now))
+            }
+            _ => None,
+        }
+    }
+
     fn post(&mut self, arrival: Instant, task: &Task, slot: &Slot) {
         self.sequence += 1;
         let letter = Letter {
@@ -189,6 +202,7 @@ impl State {
     /// Ends the process and starts it anew: what was on its way is gone, and every fault is over.
     pub(super) fn restart(&mut self) {
         self.inbox.clear();
+        self.store.watchers.clear();
         self.condition = Condition::Well;
     }
 

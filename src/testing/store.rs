@@ -2,8 +2,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    sync::Arc,
     time::Duration,
 };
+
+use tokio::sync::Notify;
 
 use crate::{
     master::{
@@ -12,6 +15,7 @@ use crate::{
     },
     mutant::Mutant,
     outcome::Answer,
+    resources::Resources,
     token::Token,
 };
 
@@ -28,6 +32,8 @@ pub(super) struct Store {
     released: HashSet<Token>,
     /// How many keys were written under such a token.
     pub(super) resurrections: u64,
+    /// Who is to be told, once, when one of these keys is changed.
+    pub(super) watchers: Vec<(Resources, Arc<Notify>)>,
     /// A rule that this master breaks.
     pub(super) mutant: Option<Mutant>,
 }
@@ -126,7 +132,33 @@ impl Store {
         }
     }
 
+    /// `None` where none of the keys is there.
+    pub(super) fn watch(&mut self, resources: &Resources, now: Duration) -> Option<Arc<Notify>> {
+        self.expire(now);
+        if !resources.iter().any(|key| self.keys.contains_key(key)) {
+            return None;
+        }
+        let changed = Arc::new(Notify::new());
+        // Those of waiters that have gone are let go of.
+        self.watchers
+            .retain(|(_, other)| Arc::strong_count(other) > 1);
+        self.watchers
+            .push((resources.clone(), Arc::clone(&changed)));
+        Some(changed)
+    }
+
+    fn tell_change(&mut self, key: &str) {
+        self.watchers.retain(|(resources, changed)| {
+            let is_meant = resources.iter().any(|name| name == key);
+            if is_meant {
+                changed.notify_one();
+            }
+            !is_meant
+        });
+    }
+
     pub(super) fn clear(&mut self) {
+        // A real server tells that all keys are gone, which its client does not understand.
         self.keys.clear();
         self.released.clear();
     }
@@ -137,6 +169,7 @@ impl Store {
     }
 
     pub(super) fn set(&mut self, key: &str, value: &str, expires: Option<Duration>) {
+        self.tell_change(key);
         self.keys.insert(
             key.to_owned(),
             Entry {
@@ -148,6 +181,7 @@ impl Store {
 
     pub(super) fn remove(&mut self, key: &str, now: Duration) -> bool {
         self.expire(now);
+        self.tell_change(key);
         self.keys.remove(key).is_some()
     }
 
@@ -274,6 +308,7 @@ impl Store {
             let is_ours = self.keys.get(key).is_some_and(|entry| entry.value == token);
             if is_ours {
                 self.keys.remove(key);
+                self.tell_change(key);
             }
             all &= is_ours;
         }

@@ -12,6 +12,7 @@ mod quorums;
 mod runtimes;
 mod suspended;
 mod tracing;
+mod waiting;
 
 use fredlock::{Redlock, Settings, testing::MemoryMasters};
 

@@ -47,5 +47,6 @@ mod thaw;
 mod tls;
 mod using;
 mod voters;
+mod waiting;
 mod watched;
 mod wrapper;

@@ -68,6 +68,17 @@ async fn use_everything(servers: &Servers) {
             if let Ok(mut lock) = redlock.try_acquire(resources(), TTL).await {
                 drop(redlock.try_acquire(resources(), TTL).await);
                 drop(redlock.inspect("invoice:1").await);
+                // One who waits is told of changes.
+                let waiting = redlock.with(|settings| {
+                    settings
+                        .retry(Retry::default())
+                        .wait_limit(Duration::from_millis(200))
+                });
+                eventually("waited", LIMIT, async || {
+                    drop(waiting.acquire(resources(), TTL).await);
+                    servers[0].calls("client|tracking").await > 0 || denials(servers).await > 0
+                })
+                .await;
                 // Its roll-back leaves a fence that is larger than ours, and may be under way still.
                 eventually("rolled back", LIMIT, async || {
                     redlock.background_tasks() == 0 || denials(servers).await > 0

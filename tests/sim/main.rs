@@ -16,3 +16,4 @@ mod network;
 mod plan;
 mod run;
 mod seeds;
+mod waiting;

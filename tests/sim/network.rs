@@ -25,6 +25,7 @@ pub(crate) fn network(
     injected: Arc<Injected>,
 ) -> impl FnMut(&Message) -> Fate + Send + 'static {
     let mut rng = StdRng::seed_from_u64(plan.seed ^ 0x006e_6574);
+    let deaf = plan.deaf;
     let releases_arrive = plan.weather == Weather::ReleasesArrive;
     let slowest = u64::try_from(plan.ttl.as_micros()).unwrap();
     // In some runs a client knows that it is cut off from a master, in some it does not.
@@ -34,7 +35,10 @@ pub(crate) fn network(
     let badness = [0.0, 0.3, 1.0, 2.0][rng.gen_range(0..4)];
     move |message| {
         if calm.load(std::sync::atomic::Ordering::Relaxed) {
-            return Fate::default();
+            return match message.kind {
+                MessageKind::Watch if deaf => Fate::default().lose_request(),
+                _ => Fate::default(),
+            };
         }
         let mut delay = |up_to: u64| Duration::from_micros(rng.gen_range(0..=up_to.max(1)));
         let mut fate = Fate::default()

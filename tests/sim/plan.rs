@@ -24,6 +24,10 @@ pub(crate) struct Plan {
     /// More than a majority.
     pub(crate) quorum: Option<usize>,
     pub(crate) guard: Option<Duration>,
+    /// Has each client a second task, which shares its connections and its place in the queue?
+    pub(crate) twins: bool,
+    /// Do masters tell waiters nothing, once all is well?
+    pub(crate) deaf: bool,
     pub(crate) mutant: Option<Mutant>,
 }
 
@@ -140,6 +144,8 @@ impl Plan {
             weather,
             quorum: None,
             guard: None,
+            twins: rng.gen_bool(0.4),
+            deaf: rng.gen_bool(0.5),
             mutant: None,
         }
     }

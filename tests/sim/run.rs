@@ -26,6 +26,7 @@ use crate::{
     hold::Hold,
     network::{Partitions, network},
     plan::{Plan, Weather},
+    waiting::line_up,
 };
 
 /// What a run came to.
@@ -73,17 +74,27 @@ async fn simulate(plan: Plan) -> Outcome {
     for (number, pause) in pauses.iter().enumerate() {
         let redlock = connect(&plan, &masters, number, pause).await;
         handles.push(redlock.clone());
-        let client = Client {
+        let task = |rng| Client {
             number,
             plan: plan.clone(),
-            redlock,
+            redlock: redlock.clone(),
             masters: masters.clone(),
             history: Arc::clone(&history),
             injected: Arc::clone(&injected),
-            rng: Client::rng(&plan, number),
+            rng,
         };
+        let client = task(Client::rng(&plan, number));
+        let twin = plan.twins.then(|| task(Client::rng(&plan, number + 1_000)));
         let pause = pause.clone();
-        clients.spawn(async move { pause.run(client.run()).await });
+        clients.spawn(async move {
+            let both = async {
+                match twin {
+                    Some(twin) => drop(tokio::join!(client.run(), twin.run())),
+                    None => client.run().await,
+                }
+            };
+            pause.run(both).await;
+        });
     }
     let storm = tokio::spawn(faults::storm(
         plan.clone(),
@@ -104,6 +115,9 @@ async fn simulate(plan: Plan) -> Outcome {
     calm.store(true, Ordering::Relaxed);
     faults::heal(&plan, &masters, &pauses, &partitions, &history, None);
     settle(&plan, &handles, &masters, &history).await;
+    // Stragglers are done, and what they wrote is gone.
+    line_up(&plan, &handles, &history).await;
+    settle_tasks(&plan, &handles, &history).await;
 
     let mut violations = history.violations();
     violations.extend(check(plan.rules(), &history.holds()));
@@ -145,15 +159,7 @@ async fn connect(plan: &Plan, masters: &MemoryMasters, number: usize, pause: &Pa
 
 /// All is well again: what is left of the locks?
 async fn settle(plan: &Plan, handles: &[Redlock], masters: &MemoryMasters, history: &History) {
-    let tasks = || handles.iter().map(Redlock::background_tasks).sum::<usize>();
-    let end = Instant::now() + all_expired(plan);
-    while tasks() > 0 {
-        if Instant::now() > end {
-            history.violation(format!("{} tasks are left", tasks()));
-            break;
-        }
-        sleep(Duration::from_millis(1)).await;
-    }
+    settle_tasks(plan, handles, history).await;
     let left = || {
         let places = (0..plan.masters).flat_map(|m| (0..plan.resources).map(move |r| (m, r)));
         places
@@ -186,5 +192,22 @@ async fn settle(plan: &Plan, handles: &[Redlock], masters: &MemoryMasters, histo
     let has_slow_clock = plan.weather == Weather::WrongClocks;
     if !has_slow_clock && !left().is_empty() {
         history.violation(format!("keys outlived their ttl: {:?}", left()));
+    }
+}
+
+/// Nothing is under way any more, and nobody waits.
+async fn settle_tasks(plan: &Plan, handles: &[Redlock], history: &History) {
+    let tasks = || handles.iter().map(Redlock::background_tasks).sum::<usize>();
+    let end = Instant::now() + all_expired(plan);
+    while tasks() > 0 {
+        if Instant::now() > end {
+            history.violation(format!("{} tasks are left", tasks()));
+            break;
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    let waiting = handles.iter().map(Redlock::waiting).sum::<usize>();
+    if waiting > 0 {
+        history.violation(format!("{waiting} places are left in the queue"));
     }
 }

@@ -1,0 +1,394 @@
+//! Waiting: who comes first is served first, and what wakes a waiter.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use fredlock::{
+    AcquireError, Redlock, Retry, Settings,
+    testing::{Fate, MemoryMasters, Message, MessageKind},
+};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, sleep, timeout},
+};
+
+const TTL: Duration = Duration::from_secs(10);
+const HOUR: Duration = Duration::from_secs(3_600);
+const MS: Duration = Duration::from_millis(1);
+
+/// Waits for ever; between two attempts an hour, unless something wakes it.
+fn by_news_alone(settings: Settings) -> Settings {
+    let retry = Retry::default().unlimited();
+    settings.retry(retry.delay(HOUR).jitter(Duration::ZERO))
+}
+
+fn unlimited(settings: Settings) -> Settings {
+    settings.retry(Retry::default().unlimited())
+}
+
+/// Notices never come.
+fn no_news(message: &Message) -> Fate {
+    match message.kind {
+        MessageKind::Watch => Fate::default().lose_request(),
+        _ => Fate::default(),
+    }
+}
+
+/// Tasks that all want "a", one after the other, and note who gets it.
+async fn line_up(redlock: &Redlock, count: usize) -> (Arc<Mutex<Vec<usize>>>, Vec<JoinHandle<()>>) {
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let mut tasks = Vec::new();
+    for number in 0..count {
+        let (redlock, served) = (redlock.clone(), Arc::clone(&served));
+        tasks.push(tokio::spawn(async move {
+            let lock = redlock.acquire(["a"], TTL).await.unwrap();
+            served.lock().unwrap().push(number);
+            sleep(5 * MS).await;
+            lock.release().await.unwrap();
+        }));
+        tokio::task::yield_now().await;
+    }
+    (served, tasks)
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiters_of_one_process_are_served_in_the_order_in_which_they_came() {
+    for has_news in [true, false] {
+        let masters = MemoryMasters::new(3);
+        if !has_news {
+            masters.set_network(no_news);
+        }
+        let redlock = crate::client(&masters, unlimited).await;
+        let held = redlock.acquire(["a"], TTL).await.unwrap();
+        let (served, tasks) = line_up(&redlock, 20).await;
+        assert_eq!(redlock.waiting(), 20);
+        sleep(MS).await;
+        held.release().await.unwrap();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*served.lock().unwrap(), (0..20).collect::<Vec<_>>());
+        assert_eq!(redlock.waiting(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_cancelled_hands_its_place_on() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, by_news_alone).await;
+    let held = redlock.acquire(["a"], TTL).await.unwrap();
+    let (served, tasks) = line_up(&redlock, 6).await;
+    // The first, one in the middle, and the last.
+    sleep(MS).await;
+    for number in [0, 3, 5] {
+        tasks[number].abort();
+    }
+    sleep(MS).await;
+    assert_eq!(redlock.waiting(), 3);
+    held.release().await.unwrap();
+    for (number, task) in tasks.into_iter().enumerate() {
+        assert_eq!(task.await.is_ok(), ![0, 3, 5].contains(&number));
+    }
+    assert_eq!(*served.lock().unwrap(), [1, 2, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_waiters_of_one_process_ask_the_masters_as_one_does() {
+    let mut calls = Vec::new();
+    for count in [1, 1_000] {
+        let masters = MemoryMasters::new(3);
+        let redlock = crate::client(&masters, unlimited).await;
+        let held = redlock.acquire(["a"], HOUR).await.unwrap();
+        let (_, tasks) = line_up(&redlock, count).await;
+        sleep(Duration::from_secs(20)).await;
+        calls.push(masters.calls(0));
+        tasks.iter().for_each(JoinHandle::abort);
+        held.forget();
+    }
+    // Jitter makes them differ a little.
+    assert!(calls[1] < calls[0] * 3 / 2, "{calls:?}");
+    assert!(calls[0] > 100, "{calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_wakes_the_next_waiter_of_another_process_at_once() {
+    let masters = MemoryMasters::new(5);
+    let (one, other) = (
+        crate::client(&masters, by_news_alone).await,
+        crate::client(&masters, by_news_alone).await,
+    );
+    let mut held = one.acquire(["a"], HOUR).await.unwrap();
+    for turn in 0..10 {
+        let waiter = if turn % 2 == 0 { &other } else { &one }.clone();
+        let waiting = tokio::spawn(async move { waiter.acquire(["a"], HOUR).await });
+        sleep(50 * MS).await;
+        let released = Instant::now();
+        let fence = held.fence();
+        held.release().await.unwrap();
+        held = waiting.await.unwrap().unwrap();
+        assert!(held.fence() > fence);
+        assert!(released.elapsed() < 50 * MS, "{:?}", released.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_hears_nothing_asks_by_its_retry_policy() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, unlimited).await;
+    masters.set_network(no_news);
+    let held = redlock.acquire(["a"], HOUR).await.unwrap();
+    let waiting = tokio::spawn({
+        let redlock = redlock.clone();
+        async move { redlock.acquire(["a"], HOUR).await }
+    });
+    sleep(Duration::from_secs(5)).await;
+    let released = Instant::now();
+    held.release().await.unwrap();
+    waiting.await.unwrap().unwrap().forget();
+    assert!(released.elapsed() <= 301 * MS, "{:?}", released.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_expires_goes_to_the_next_waiter_though_nobody_tells() {
+    let masters = MemoryMasters::new(5);
+    masters.set_network(no_news);
+    let redlock = crate::client(&masters, by_news_alone).await;
+    let begun = Instant::now();
+    redlock.acquire(["a"], TTL).await.unwrap().forget();
+    let (_, tasks) = line_up(&redlock, 1).await;
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(begun.elapsed() < TTL + 50 * MS, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn extensions_of_the_holder_do_not_make_waiters_write() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, by_news_alone).await;
+    let mut held = redlock.acquire(["a"], TTL).await.unwrap();
+    let (_, tasks) = line_up(&redlock, 1).await;
+    sleep(MS).await;
+    let before = masters.calls(0);
+    for _ in 0..100 {
+        sleep(100 * MS).await;
+        held.extend(TTL).await.unwrap();
+    }
+    let asked = masters.calls(0) - before - 100;
+    assert!(asked <= 4, "{asked} acquires and roll-backs");
+    held.release().await.unwrap();
+    for task in tasks {
+        timeout(TTL, task).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn false_alarms_without_end_are_bounded_within_each_pause() {
+    let masters = MemoryMasters::new(3);
+    masters.set_network(|message| match message.kind {
+        MessageKind::Watch => Fate::default().repeat(MS),
+        _ => Fate::default(),
+    });
+    let redlock = crate::client(&masters, by_news_alone).await;
+    redlock.acquire(["a"], 2 * HOUR).await.unwrap().forget();
+    let before = masters.calls(0);
+    let (_, tasks) = line_up(&redlock, 1).await;
+    sleep(HOUR / 2).await;
+    let asked = masters.calls(0) - before;
+    assert!(asked <= 2 * 18, "{asked} acquires and roll-backs");
+    tasks[0].abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_somebody_else_is_quicker_than_uses_up_no_retry() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, |settings| {
+        let retry = Retry::default().count(3).delay(Duration::from_secs(1));
+        settings.retry(retry.jitter(Duration::ZERO))
+    })
+    .await;
+    let others_take_it = || {
+        for master in 0..3 {
+            masters.delete(master, "a");
+            masters.set(master, "a", "another", None);
+        }
+    };
+    others_take_it();
+    let begun = Instant::now();
+    let waiting = tokio::spawn(async move { redlock.acquire(["a"], TTL).await });
+    for _ in 0..10 {
+        sleep(50 * MS).await;
+        others_take_it();
+    }
+    let error = waiting.await.unwrap().unwrap_err();
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(3), "{took:?}: {error}");
+    assert!(
+        matches!(&error, AcquireError::Busy(attempts) if attempts.count > 4),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_limit_holds_in_the_queue_and_tells_what_the_first_has_heard() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, unlimited).await;
+    redlock.acquire(["a"], HOUR).await.unwrap().forget();
+    let (_, tasks) = line_up(&redlock, 2).await;
+    sleep(MS).await;
+    let hasty = redlock.with(|settings| settings.wait_limit(Duration::from_secs(1)));
+    let begun = Instant::now();
+    let error = hasty.acquire(["a"], TTL).await.unwrap_err();
+    assert!(begun.elapsed() <= Duration::from_secs(1) + MS);
+    assert!(error.is_busy(), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("behind 2 of this process"), "{text}");
+    assert!(text.contains("memory-2 held for"), "{text}");
+    let AcquireError::Timeout { last, .. } = error else {
+        panic!("{error}");
+    };
+    assert!(matches!(*last, AcquireError::Busy(attempts) if attempts.count == 0));
+
+    masters.stop(0);
+    masters.stop(1);
+    sleep(Duration::from_secs(1)).await;
+    let error = hasty.acquire(["a"], TTL).await.unwrap_err();
+    assert!(
+        !error.is_busy() && error.to_string().contains("not connected"),
+        "{error}"
+    );
+    tasks.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_are_used_up_in_the_queue_too() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, unlimited).await;
+    redlock.acquire(["a"], HOUR).await.unwrap().forget();
+    let (_, tasks) = line_up(&redlock, 2).await;
+    let begun = Instant::now();
+    let usual = redlock.with(|settings| settings.retry(Retry::default()));
+    let error = usual.acquire(["a"], TTL).await.unwrap_err();
+    assert!(matches!(error, AcquireError::Busy(_)), "{error}");
+    let took = begun.elapsed();
+    assert!((1_000 * MS..=3_020 * MS).contains(&took), "{took:?}");
+    tasks.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_attempt_is_made_without_standing_in_the_queue() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, unlimited).await;
+    let held = redlock.acquire(["a", "b"], HOUR).await.unwrap();
+    let (_, tasks) = line_up(&redlock, 3).await;
+    sleep(MS).await;
+    let begun = Instant::now();
+    let error = redlock.try_acquire(["a"], TTL).await.unwrap_err();
+    assert!(
+        matches!(&error, AcquireError::Busy(a) if a.count == 1),
+        "{error}"
+    );
+    assert_eq!((begun.elapsed(), redlock.waiting()), (Duration::ZERO, 3));
+    tasks.iter().for_each(JoinHandle::abort);
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_nobody_polls_does_not_keep_the_others_from_the_lock() {
+    for patience in [unlimited, by_news_alone] {
+        let masters = MemoryMasters::new(3);
+        let redlock = crate::client(&masters, patience).await;
+        let held = redlock.acquire(["a"], HOUR).await.unwrap();
+        let mut aside = Box::pin(redlock.acquire(["a"], TTL));
+        // It is first, and is never polled again.
+        assert!(timeout(10 * MS, &mut aside).await.is_err());
+        let (served, tasks) = line_up(&redlock, 3).await;
+        held.release().await.unwrap();
+        let released = Instant::now();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*served.lock().unwrap(), [0, 1, 2]);
+        assert!(
+            released.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            released.elapsed()
+        );
+        aside.await.unwrap().release().await.unwrap();
+        assert_eq!(redlock.waiting(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_sleeps_for_long_keeps_its_place() {
+    let masters = MemoryMasters::new(3);
+    masters.set_network(no_news);
+    let redlock = crate::client(&masters, unlimited).await;
+    let hour = redlock.with(by_news_alone);
+    let held = redlock.acquire(["a"], HOUR / 4).await.unwrap();
+    let first = tokio::spawn({
+        let hour = hour.clone();
+        async move { hour.acquire(["a"], TTL).await }
+    });
+    sleep(MS).await;
+    let (served, tasks) = line_up(&redlock, 2).await;
+    held.forget();
+    drop(first.await.unwrap().unwrap());
+    assert!(served.lock().unwrap().is_empty(), "it was passed over");
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_holds_one_and_wants_another_is_not_kept_by_a_waiter_for_both() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, unlimited).await;
+    for (first, second) in [("a", "b"), ("b", "a")] {
+        let held = redlock.acquire([first], HOUR).await.unwrap();
+        let both = tokio::spawn({
+            let redlock = redlock.clone();
+            async move { redlock.acquire(["a", "b"], HOUR).await }
+        });
+        sleep(MS).await;
+        let nested = timeout(Duration::from_secs(1), redlock.acquire([second], HOUR));
+        drop(nested.await.expect("no deadlock").unwrap());
+        drop(held);
+        drop(both.await.unwrap().unwrap());
+        sleep(MS).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_without_a_common_resource_do_not_wait_for_each_other() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, unlimited).await;
+    let held = redlock.acquire(["a", "b"], HOUR).await.unwrap();
+    let (_, tasks) = line_up(&redlock, 10).await;
+    let begun = Instant::now();
+    drop(redlock.acquire(["c", "d"], TTL).await.unwrap());
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    tasks.iter().for_each(JoinHandle::abort);
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_every_wait() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, by_news_alone).await;
+    redlock.acquire(["a"], HOUR).await.unwrap().forget();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let redlock = redlock.clone();
+            tokio::spawn(async move { redlock.acquire(["a"], TTL).await })
+        })
+        .collect();
+    sleep(MS).await;
+    assert!(redlock.shutdown(Duration::from_secs(1)).await);
+    for task in waiting {
+        let result = task.await.unwrap();
+        assert!(matches!(result, Err(AcquireError::ShutDown)), "{result:?}");
+    }
+}
