@@ -59,7 +59,7 @@ pub(crate) struct Wait<'a> {
     pauses: [Option<Box<dyn Iterator<Item = Duration> + Send + Sync>>; 2],
     /// The end of the pause under way; an attempt before that end does not use it up.
     pause_end: Option<Instant>,
-    /// When the busy masters say that a quorum of them is free.
+    /// When the busy masters, and those in quarantine, say that a quorum of them is free.
     free_at: Option<Instant>,
     sent: Instant,
     count: u64,
@@ -160,6 +160,8 @@ impl<'a> Wait<'a> {
             let took = now.duration_since(self.sent);
             self.core.crowd.refused(self.resources, took, self.is_early);
             self.losses += u32::from(self.is_early);
+        }
+        if matches!(failed.cause, Cause::Busy | Cause::Quarantined) {
             let free = quorum::time_until_free(self.core.quorum, failed.outcomes.answers());
             // Masters round the time left down: a millisecond later it is gone. Of those who wait
             // for the same end, not all go at once.
