@@ -204,7 +204,7 @@ fn new_directory() -> PathBuf {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     // Without links in it, as the watchdog compares it with where the server is. A short one: the path
     // of a socket has about 100 bytes.
-    let parent = std::env::temp_dir().canonicalize().expect("a directory");
+    let parent = parent_directory().canonicalize().expect("a directory");
     let dir = parent.join(format!("fredlock-postgres-{}-{count}", std::process::id()));
     if dir.exists() {
         fs::remove_dir_all(&dir).expect("removed what an earlier process left behind");
@@ -215,4 +215,20 @@ fn new_directory() -> PathBuf {
         std::os::unix::fs::chown(&dir, Some(uid), Some(gid)).expect("the server's directory");
     }
     dir
+}
+
+/// In memory where there is room: a new database is a thousand small files.
+fn parent_directory() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    let free = Command::new("df").arg("-Pk").arg(&memory).output();
+    let free_kb = free.ok().and_then(|output| {
+        let text = String::from_utf8(output.stdout).ok()?;
+        text.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()
+    });
+    // About 30 MB for each server, as many at once as there are processors.
+    if free_kb.is_some_and(|kb: u64| kb >= 1_000_000) {
+        memory
+    } else {
+        std::env::temp_dir()
+    }
 }
