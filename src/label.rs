@@ -164,7 +164,7 @@ mod tests {
     fn the_values_of_other_clients_have_no_label() {
         let token = Token::fresh(&Entropy::default()).reveal();
         let others = [
-            "".to_owned(),
+            String::new(),
             "x".to_owned(),
             "ä".repeat(30),
             "a".repeat(36) + ":b",

@@ -98,11 +98,14 @@ impl Question {
                 fence: text(parts.get(2)?)
                     .and_then(|fence| fence.parse().ok())
                     .unwrap_or(0),
-                guard: guard(number(3)?, number(4)?)?,
+                guard: match number(3)? {
+                    3 => None,
+                    state => Some(guard(state, number(4)?)?),
+                },
             }),
             Self::GuardState | Self::Initialise => match (number(0)?, number(1)?) {
                 (3, _) => Some(Sight::of_guard(GuardSight::Initialised)),
-                (state, left) => guard(state, left)?.map(Sight::of_guard),
+                (state, left) => guard(state, left).map(Sight::of_guard),
             },
         }
     }
@@ -114,16 +117,13 @@ fn text(value: &Value) -> Option<String> {
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
-fn guard(state: i64, left: i64) -> Option<Option<GuardSight>> {
-    Some(Some(match state {
-        0 => GuardSight::Unmarked,
-        1 => GuardSight::Ready,
-        2 => GuardSight::Quarantined {
-            time_left: millis(left)?,
-        },
-        3 => return Some(None),
-        _ => return None,
-    }))
+fn guard(state: i64, left: i64) -> Option<GuardSight> {
+    match state {
+        0 => Some(GuardSight::Unmarked),
+        1 => Some(GuardSight::Ready),
+        2 => millis(left).map(|time_left| GuardSight::Quarantined { time_left }),
+        _ => None,
+    }
 }
 
 fn millis(ms: i64) -> Option<Duration> {

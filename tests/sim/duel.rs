@@ -101,7 +101,6 @@ async fn simulate(seed: u64, guarded: bool, mutant: Option<Mutant>) -> Outcome {
     masters.set_network(move |message| {
         let fate = Fate::default().delay_request(fraction(&mut fates, 0.01));
         match (message.client, message.kind) {
-            (0, MessageKind::Release) => fate,
             (0, MessageKind::Acquire) if message.master == 2 && fates.gen_bool(0.8) => {
                 fate.lose_request()
             }

@@ -98,7 +98,7 @@ impl Plan {
         let plan = Self::with(seed, 3, Weather::Guarded);
         let skews = plan.skews.iter().map(|skew| skew.signum() * 2_000);
         Self {
-            fenced: seed % 4 != 0,
+            fenced: !seed.is_multiple_of(4),
             resources: 1,
             command_timeout: Some(plan.ttl),
             skews: skews.collect(),
