@@ -1,6 +1,13 @@
 //! When an acquisition may ask the masters: its place in the queue, and what ends a pause.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::{Instant, sleep_until};
 
@@ -29,6 +36,9 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 /// Others do not wait for longer for an attempt, whatever the command timeout is.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 
+/// More turns missed than these make nobody any quicker.
+const MISSED_MAX: u32 = 15;
+
 /// How many attempts may be made within one pause because masters said that the lock is free: where
 /// they say so for ever, it is the pauses that count.
 const EARLY_MAX: u32 = 16;
@@ -54,8 +64,8 @@ pub(crate) struct Wait<'a> {
     /// Is the attempt that is under way, or comes next, made because masters said that it is free?
     is_early: bool,
     early_left: u32,
-    /// How many attempts of that kind somebody else was quicker than.
-    losses: u32,
+    /// How often somebody else was quicker when the lock was free.
+    missed: AtomicU32,
     pauses: [Option<Box<dyn Iterator<Item = Duration> + Send + Sync>>; 2],
     /// The end of the pause under way; an attempt before that end does not use it up.
     pause_end: Option<Instant>,
@@ -97,7 +107,7 @@ impl<'a> Wait<'a> {
             },
             is_early: false,
             early_left: EARLY_MAX,
-            losses: 0,
+            missed: AtomicU32::new(0),
             pauses: [None, None],
             pause_end: None,
             free_at: None,
@@ -159,7 +169,7 @@ impl<'a> Wait<'a> {
         if failed.cause == Cause::Busy {
             let took = now.duration_since(self.sent);
             self.core.crowd.refused(self.resources, took, self.is_early);
-            self.losses += u32::from(self.is_early);
+            *self.missed.get_mut() += u32::from(self.is_early);
         }
         if matches!(failed.cause, Cause::Busy | Cause::Quarantined) {
             let free = quorum::time_until_free(self.core.quorum, failed.outcomes.answers());
@@ -236,7 +246,7 @@ impl<'a> Wait<'a> {
         let spread = || self.spread();
         let freed = async {
             if listens {
-                news::freed(core, resources, window, spread).await;
+                news::freed(core, resources, window, spread, &self.missed).await;
             } else {
                 std::future::pending().await
             }
@@ -268,13 +278,14 @@ impl<'a> Wait<'a> {
     }
 
     /// So long to wait before an attempt that others may be about to make too, at random: whoever
-    /// has lost more often goes sooner.
+    /// has missed it more often goes much sooner, which makes turns of it.
     fn spread(&self) -> Duration {
         let window = self.core.crowd.window(self.resources);
         if window.is_zero() {
             return window;
         }
-        window.mul_f64(self.core.entropy.fraction()) / (1 + self.losses)
+        let missed = self.missed.load(Ordering::Relaxed).min(MISSED_MAX);
+        window.mul_f64(self.core.entropy.fraction()) / (1 + missed).pow(2)
     }
 
     /// The end of the pause under way, or of the next one.

@@ -72,7 +72,10 @@ struct Session {
     line: watch::Sender<Option<u64>>,
     watchers: Mutex<Watchers>,
     count: watch::Sender<usize>,
+    /// It is of no more use.
     ended: CancellationToken,
+    /// And its connection is gone.
+    closed: CancellationToken,
 }
 
 #[derive(Default)]
@@ -140,7 +143,7 @@ impl Tracking {
         self.closed.cancel();
         let session = self.state().session.clone();
         if let Some(session) = session {
-            drop(timeout(2 * QUIT_TIMEOUT, session.ended.cancelled()).await);
+            drop(timeout(2 * QUIT_TIMEOUT, session.closed.cancelled()).await);
         }
     }
 
@@ -168,6 +171,7 @@ impl Tracking {
 
     async fn drive(self: Arc<Self>, session: Arc<Session>) {
         // However this task ends, also with its runtime.
+        let _closed = session.closed.clone().drop_guard();
         let _ended = session.ended.clone().drop_guard();
         let client = &session.client;
         let mut pushes = client.invalidation_rx();
@@ -274,6 +278,7 @@ impl Session {
             watchers: Mutex::default(),
             count: watch::Sender::new(0),
             ended: CancellationToken::new(),
+            closed: CancellationToken::new(),
         }
     }
 

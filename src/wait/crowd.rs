@@ -63,7 +63,8 @@ impl Crowd {
         }
     }
 
-    /// An attempt got it: fewer may want it now.
+    /// An attempt got it: fewer may want it now. A little at a time: else whoever got it once would
+    /// be the quickest of all the next time too.
     pub(crate) fn won(&self, resources: &Resources) {
         let mut contests = self.contests();
         if contests.is_empty() {
@@ -71,9 +72,8 @@ impl Crowd {
         }
         for name in resources.iter() {
             if let Some(contest) = contests.get_mut(name) {
-                contest.window = contest.window * 3 / 4;
-                if contest.window < WINDOW_MIN {
-                    contest.window = Duration::ZERO;
+                if !contest.window.is_zero() {
+                    contest.window = (contest.window * 15 / 16).max(WINDOW_MIN);
                 }
             }
         }
@@ -139,7 +139,11 @@ mod tests {
         assert_eq!(crowd.window(&job), WINDOW_MAX);
         assert_eq!(crowd.window(&named("other")), Duration::ZERO);
         (0..100).for_each(|_| crowd.won(&job));
-        assert_eq!(crowd.window(&job), Duration::ZERO);
+        assert_eq!(
+            crowd.window(&job),
+            WINDOW_MIN,
+            "as long as others are remembered"
+        );
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,14 @@
 //! What masters tell of keys that somebody waits for. All of it is a hint: nothing rests on it.
 
-use std::{future::poll_fn, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
 
 use crate::{
     core::Core,
@@ -21,6 +29,8 @@ const PACE: Duration = Duration::from_millis(20);
 /// collides takes from everybody. A holder that extends its lock is told from one that releases it
 /// by the same question.
 ///
+/// `missed` counts how often it came too late.
+///
 /// # Cancel safety
 /// Questions that were sent change nothing.
 pub(super) async fn freed(
@@ -28,6 +38,7 @@ pub(super) async fn freed(
     resources: &Resources,
     window: Duration,
     spread: impl Fn() -> Duration,
+    missed: &AtomicU32,
 ) {
     let mut news = News::new(core, resources);
     let mut asked = 0;
@@ -36,6 +47,8 @@ pub(super) async fn freed(
         if window.is_zero() || (asked > 0 && news.says_free()) {
             return;
         }
+        // It was free, or seemed so, and is not any more.
+        missed.fetch_add(u32::from(asked > 0), Ordering::Relaxed);
         let pace = if asked < PROMPT_MAX {
             Duration::ZERO
         } else {
