@@ -1,0 +1,11 @@
+//! The tool, run as people run it, against real masters.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod losing;
+mod processes;
+mod signals;
+mod status;
+mod support;
+mod tool;
+mod waiting;

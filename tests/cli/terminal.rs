@@ -1,0 +1,1 @@
+//! Job control: an interactive shell on a terminal, which runs the tool.
