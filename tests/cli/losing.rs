@@ -142,16 +142,7 @@ async fn nobody_who_reads_what_is_said_holds_up_the_end() {
     let servers = Servers::start(3).await;
     // More than a pipe holds, which nobody reads.
     let script = format!("yes 2>/dev/null | head -c 200000 >&2 & {BEATS}");
-    let words = [
-        "--verbose",
-        "--ttl",
-        "3s",
-        "job",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ];
+    let words = ["--verbose", "--ttl", "3s", "job", "--", "sh", "-c", &script];
     let mut running = Running::start(run(&servers, &words));
     running.line().await;
     servers.freeze(&[0, 1]);

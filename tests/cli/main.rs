@@ -7,5 +7,6 @@ mod processes;
 mod signals;
 mod status;
 mod support;
+mod terminal;
 mod tool;
 mod waiting;

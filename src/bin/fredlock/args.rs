@@ -81,7 +81,7 @@ Examples:
 pub(crate) struct Masters {
     /// The masters, by their URLs.
     ///
-    /// redis://[user:password@]host[:port][/database], rediss://… with TLS, or redis+unix:///path.
+    /// `redis://[user:password@]host[:port][/database]`, `rediss://…` with TLS, or `redis+unix:///path`.
     /// 1 to 63, five as a rule, and the same for all users of a resource. Passwords are better kept in
     /// the environment: others on the machine can see a command line.
     #[arg(
@@ -96,10 +96,6 @@ pub(crate) struct Masters {
 }
 
 #[derive(Debug, Clone, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a switch of the command line"
-)]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) masters: Masters,

@@ -162,7 +162,7 @@ impl Holder<'_> {
     async fn stopped_before(&self, is_held: &AtomicBool) {
         self.stop.cancelled().await;
         if is_held.load(Ordering::Relaxed) {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -129,7 +129,6 @@ impl<'a> Session<'a> {
                         .detail(&format!("holds the lock with fence {}", signal.fence()));
                     return Ok(signal);
                 }
-                Event::Held(_) => {}
                 Event::Waiting(text) => self.reporter.progress(&text),
                 Event::Signal(number) if FORWARDED.contains(&number) => {
                     interrupted = Some(number);
@@ -139,7 +138,7 @@ impl<'a> Session<'a> {
                 Event::Signal(number) if number == Posix::SIGTSTP as i32 => {
                     killpg(getpgrp(), Posix::SIGSTOP).ok();
                 }
-                Event::Signal(_) => {}
+                Event::Held(_) | Event::Signal(_) => {}
                 Event::Over(end) => {
                     self.reporter.progress("");
                     return Err(interrupted

@@ -66,7 +66,7 @@ pub(super) struct Supervisor<'a> {
     guard: Guard,
     terminal: Option<Terminal>,
     /// How the terminal was when the command got it; none while it has not.
-    given: Option<Option<Modes>>,
+    given: Option<Modes>,
     is_suspended: bool,
     status: Option<u8>,
     ending: Option<Ending>,
@@ -92,9 +92,11 @@ impl<'a> Supervisor<'a> {
         let mut guard = Guard::start()?;
         strangers.insert(guard.pid());
         let terminal = Terminal::open();
-        let in_foreground = terminal.as_ref().is_some_and(Terminal::is_for_the_command);
-        let given = in_foreground.then(|| terminal.as_ref().and_then(Terminal::modes));
-        let place = if in_foreground {
+        let given = terminal
+            .as_ref()
+            .filter(|terminal| terminal.is_for_the_command())
+            .map(Terminal::modes);
+        let place = if given.is_some() {
             stand_in::FOREGROUND
         } else {
             stand_in::BACKGROUND
@@ -330,7 +332,7 @@ impl<'a> Supervisor<'a> {
     fn take_terminal(&mut self, restore: bool) {
         if let (Some(terminal), Some(modes)) = (&self.terminal, self.given.take()) {
             terminal.hand_to(getpgrp());
-            if let (true, Some(modes)) = (restore, modes) {
+            if restore {
                 terminal.restore(&modes);
             }
         }

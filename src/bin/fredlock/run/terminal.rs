@@ -19,7 +19,7 @@ pub(super) struct Terminal(File);
 
 /// How the terminal was when the command got it.
 #[derive(Debug)]
-pub(super) struct Modes(Termios);
+pub(super) struct Modes(Option<Termios>);
 
 impl Terminal {
     /// `None` where there is none: for a job of cron, say.
@@ -52,13 +52,15 @@ impl Terminal {
         result.is_ok()
     }
 
-    pub(super) fn modes(&self) -> Option<Modes> {
-        tcgetattr(&self.0).ok().map(Modes)
+    pub(super) fn modes(&self) -> Modes {
+        Modes(tcgetattr(&self.0).ok())
     }
 
     /// A command that was killed has not tidied up.
     pub(super) fn restore(&self, modes: &Modes) {
-        tcsetattr(&self.0, SetArg::TCSADRAIN, &modes.0).ok();
+        if let Some(modes) = &modes.0 {
+            tcsetattr(&self.0, SetArg::TCSADRAIN, modes).ok();
+        }
     }
 }
 
