@@ -7,11 +7,12 @@ use tokio::time::Instant;
 use crate::{
     claim::Claim,
     core::{Core, FencesUsedUp},
+    label::OwnerLabel,
     lock::Lock,
     master::CALL_TIMEOUT_MIN,
     mutant::Mutant,
     outcome::Outcomes,
-    quorum::Verdict,
+    quorum::{self, Verdict},
     resources::Resources,
     telemetry,
     token::Token,
@@ -30,6 +31,8 @@ pub(crate) struct Failed {
 pub(crate) enum Cause {
     Busy,
     NoQuorum,
+    /// There would be enough masters, if none were in quarantine.
+    Quarantined,
     Expired,
     FenceExhausted,
 }
@@ -42,6 +45,7 @@ pub(crate) async fn attempt(
     core: &Arc<Core>,
     resources: &Resources,
     token: Token,
+    label: Option<&OwnerLabel>,
     ttl: Duration,
     command_timeout: Duration,
     deadline: Option<Instant>,
@@ -52,10 +56,9 @@ pub(crate) async fn attempt(
             outcomes: Outcomes::default(),
         });
     };
-    let claim = Claim::new(core, resources, fence, token, command_timeout);
-    let started = Instant::now();
-    let valid_until = started + core.window(ttl);
-    let give_up = deadline.map_or(valid_until, |deadline| deadline.min(valid_until));
+    let claim = Claim::new(core, resources, fence, token, label, command_timeout);
+    let valid_until = core.clock.deadline(core.clock.now(), core.window(ttl));
+    let give_up = deadline.map_or(valid_until.at(), |deadline| deadline.min(valid_until.at()));
 
     for raises in 0..=RAISES_MAX {
         // Every call ends by itself when the attempt must end, to the millisecond: no further timer
@@ -76,11 +79,10 @@ pub(crate) async fn attempt(
             claim.spare(round.outcomes());
         }
         let cause = match verdict {
-            Verdict::Won
-                if Instant::now() < valid_until || core.breaks(Mutant::ValidityUnchecked) =>
-            {
+            Verdict::Won if !valid_until.is_over() || core.breaks(Mutant::ValidityUnchecked) => {
                 let from_reply = core.breaks(Mutant::WindowFromReply);
-                let from_reply = from_reply.then(|| Instant::now() + core.window(ttl));
+                let from_reply =
+                    from_reply.then(|| core.clock.deadline(core.clock.now(), core.window(ttl)));
                 let valid_until = from_reply.unwrap_or(valid_until);
                 return Ok(Lock::held(claim, ttl, valid_until, round.into_outcomes()));
             }
@@ -90,6 +92,11 @@ pub(crate) async fn attempt(
                 Err(FencesUsedUp) => Cause::FenceExhausted,
             },
             Verdict::Refused | Verdict::Raise => Cause::Busy,
+            Verdict::Unreachable | Verdict::Pending
+                if quorum::is_for_quarantine(core.quorum, round.outcomes().answers()) =>
+            {
+                Cause::Quarantined
+            }
             Verdict::Unreachable | Verdict::Pending => Cause::NoQuorum,
         };
         return Err(fail(claim, cause, round.into_outcomes()));
@@ -110,6 +117,7 @@ fn fail(claim: Claim, cause: Cause, outcomes: Outcomes) -> Failed {
     let why = match cause {
         Cause::Busy => "busy",
         Cause::NoQuorum => "no quorum",
+        Cause::Quarantined => "masters in quarantine",
         Cause::Expired => "granted too late",
         Cause::FenceExhausted => "fences used up",
     };

@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     background::Background,
-    clock::wall_clock,
+    clock::{Clock, wall_clock},
     core::{Core, WallClock},
     entropy::Entropy,
     fence::{FenceMemory, Fencing},
     fleet::{self, Fleet, Source},
     quorum::Quorum,
     redlock::Redlock,
-    settings::Settings,
+    settings::{Settings, whole_ttl},
 };
 
 /// The most masters that one [`Redlock`] can have.
@@ -44,10 +44,13 @@ pub struct Builder {
     sources: Vec<Source>,
     fencing: Fencing,
     drift_factor: f64,
+    quorum: Option<usize>,
+    guard: Option<Duration>,
     settings: Settings,
     allow_sentinel_managed: bool,
     connect_timeout: Duration,
     wall_clock: WallClock,
+    clock: Clock,
     entropy: Entropy,
     #[cfg(feature = "testing")]
     mutant: Option<crate::testing::Mutant>,
@@ -81,6 +84,18 @@ pub enum BuildError {
     /// The drift factor is not from 0 to 0.5.
     #[error("a drift factor of {0} cannot be used: it must be from 0 to 0.5")]
     InvalidDriftFactor(f64),
+    /// The quorum is no majority of the masters, or more than there are.
+    #[error("a quorum of {quorum} of {masters} masters cannot be used: it must be from {} to {masters}", masters / 2 + 1)]
+    #[non_exhaustive]
+    InvalidQuorum {
+        /// What was asked for.
+        quorum: usize,
+        /// How many masters there are.
+        masters: usize,
+    },
+    /// The restart guard is not from 1 ms to 100 years.
+    #[error("a restart guard of {0:?} cannot be used: it must be from 1 ms to 100 years")]
+    InvalidRestartGuard(Duration),
     /// Two masters have the same address.
     #[error("{0} is given twice; one server must not vote twice")]
     SameAddress(String),
@@ -114,10 +129,13 @@ impl Default for Builder {
             sources: Vec::new(),
             fencing: Fencing::default(),
             drift_factor: 0.01,
+            quorum: None,
+            guard: None,
             settings: Settings::default(),
             allow_sentinel_managed: false,
             connect_timeout: Duration::from_secs(2),
             wall_clock: Arc::new(wall_clock),
+            clock: Clock::default(),
             entropy: Entropy::default(),
             #[cfg(feature = "testing")]
             mutant: None,
@@ -189,6 +207,46 @@ impl Builder {
         self
     }
 
+    /// How many masters have to agree: from N / 2 + 1, the default, to N.
+    ///
+    /// Each one more allows one master less to be down, and buys masters that may forget: with a
+    /// quorum of q, exclusion and the order of fences survive 2q − N − 1 masters that come back
+    /// empty while locks are held (none for the majority of an odd N, one for 3 of 4 or for 2q = N + 2,
+    /// two for 4 of 5). That takes no time, unlike [`restart_guard`](Self::restart_guard). All
+    /// clients of the same resources should have the same.
+    ///
+    /// The number counts the pairs of quorums: they share at least 2q − N masters, one of which has
+    /// to remember.
+    pub fn quorum(mut self, quorum: usize) -> Self {
+        self.quorum = Some(quorum);
+        self
+    }
+
+    /// Keeps a master that comes back empty out of every quorum for so long: from 1 ms to 100 years,
+    /// in whole milliseconds. `None`, the default, is no guard.
+    ///
+    /// A master without persistence that restarts, one that is flushed, and a new one at the same
+    /// address have forgotten locks and fences; a vote of theirs can let in a second holder. With a
+    /// guard every master has a marker, a key without expiry. Where that is gone, the first command
+    /// that finds it so puts it back, and the master in quarantine: it grants nothing, and no
+    /// extension is counted there, until the guard's time is over.
+    ///
+    /// It must be at least the longest ttl in use, so that whatever the master had granted is over
+    /// by then (a longer ttl is refused), and more by the skew of the clients' clocks, so that
+    /// fences rise. It does not see a master that comes back with an older state, from a snapshot
+    /// say.
+    ///
+    /// What it costs: a master that restarted is missing for that much longer, on the master one
+    /// read for every command, and scripts instead of native commands under [`Fencing::Off`]. A new
+    /// cluster gives no lock until the guard's time is over, unless
+    /// [`Redlock::initialise`] was called; so does one that is in use and has no marker yet. All
+    /// clients of the same masters must have the same guard: one without it is let in by a master in
+    /// quarantine.
+    pub fn restart_guard(mut self, guard: impl Into<Option<Duration>>) -> Self {
+        self.guard = guard.into();
+        self
+    }
+
     /// Changes the settings of all calls; [`Redlock::with`] changes those of some.
     pub fn settings(mut self, change: impl FnOnce(Settings) -> Settings) -> Self {
         self.settings = change(self.settings);
@@ -214,6 +272,15 @@ impl Builder {
     #[cfg(feature = "testing")]
     pub fn wall_clock(mut self, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         self.wall_clock = Arc::new(clock);
+        self
+    }
+
+    /// What tells for how long the machine has been suspended in all; only how it grows counts. A
+    /// validity is shorter by what comes to it. Defaults to what the system tells: on Linux and
+    /// Android by how much `CLOCK_BOOTTIME` is ahead of `CLOCK_MONOTONIC`, elsewhere nothing.
+    #[cfg(feature = "testing")]
+    pub fn suspended(mut self, told: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        self.clock = Clock::suspended_by(told);
         self
     }
 
@@ -269,8 +336,15 @@ impl Builder {
         if !(0.0..=0.5).contains(&self.drift_factor) {
             return Err(BuildError::InvalidDriftFactor(self.drift_factor));
         }
+        let guard = self.guard.map(whole_guard).transpose()?;
+        let masters = self.sources.len();
+        let quorum = match self.quorum {
+            None => Quorum::majority(masters),
+            Some(quorum) => {
+                Quorum::of(masters, quorum).ok_or(BuildError::InvalidQuorum { quorum, masters })?
+            }
+        };
         let Fleet { masters, contacts } = Fleet::open(self.sources, self.allow_sentinel_managed)?;
-        let quorum = Quorum::majority(masters.len());
         #[cfg(feature = "testing")]
         let quorum = Quorum {
             of_connected: self.mutant == Some(crate::testing::Mutant::QuorumOfConnected),
@@ -282,6 +356,7 @@ impl Builder {
             quorum,
             fencing: self.fencing,
             drift_factor: self.drift_factor,
+            guard,
             #[cfg(not(feature = "testing"))]
             background: Background::new(),
             #[cfg(feature = "testing")]
@@ -292,11 +367,20 @@ impl Builder {
             client: self.entropy.bits().to_le_bytes()[0],
             entropy: self.entropy,
             wall_clock: self.wall_clock,
+            clock: self.clock,
             #[cfg(feature = "testing")]
             mutant: self.mutant,
         };
         fleet::first_contact(contacts, quorum, self.connect_timeout).await?;
         Ok(Redlock::new(Arc::new(core), self.settings))
+    }
+}
+
+/// A guard as masters keep it: in whole milliseconds.
+fn whole_guard(guard: Duration) -> Result<Duration, BuildError> {
+    match whole_ttl(guard) {
+        Ok(guard) => Ok(guard),
+        Err(_) => Err(BuildError::InvalidRestartGuard(guard)),
     }
 }
 
@@ -307,6 +391,8 @@ impl std::fmt::Debug for Builder {
             .field("masters", &self.sources.len())
             .field("fencing", &self.fencing)
             .field("drift_factor", &self.drift_factor)
+            .field("quorum", &self.quorum)
+            .field("restart_guard", &self.guard)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }

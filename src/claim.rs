@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     clock::after,
     core::{Core, whole_ms},
+    label::OwnerLabel,
     master::{Missing, Operation, Request},
     mutant::Mutant,
     outcome::{Answer, Outcomes},
@@ -42,6 +43,7 @@ pub(crate) struct Terms {
     pub(crate) core: Arc<Core>,
     pub(crate) resources: Resources,
     pub(crate) token: Token,
+    pub(crate) label: Option<OwnerLabel>,
     pub(crate) command_timeout: Duration,
     /// 0 without fencing. Raised in place where masters have seen a larger one.
     fence: AtomicU64,
@@ -61,12 +63,14 @@ impl Claim {
         resources: &Resources,
         fence: Option<u64>,
         token: Token,
+        label: Option<&OwnerLabel>,
         command_timeout: Duration,
     ) -> Self {
         let terms = Terms {
             core: Arc::clone(core),
             resources: resources.clone(),
             token,
+            label: label.cloned(),
             command_timeout,
             fence: AtomicU64::new(fence.unwrap_or(0)),
             ttl_ms_max: AtomicU64::new(0),
@@ -248,7 +252,9 @@ impl Terms {
             operation,
             resources: self.resources.clone(),
             token: self.token,
+            label: self.label.clone(),
             fence: self.core.fence_write(fence, ttl),
+            guard_ms: self.core.guard.map(whole_ms),
         }
     }
 

@@ -2,15 +2,18 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     background::Background,
+    clock::Clock,
     entropy::Entropy,
+    error::InvalidTtl,
     fence::{self, FenceMemory, Fencing},
-    master::{FenceWrite, Master, Request},
+    master::{FenceWrite, Master, Question, Request, Sight},
     mutant::Mutant,
-    outcome::Outcomes,
+    outcome::{MasterError, Outcomes},
     quorum::{self, Quorum},
     resources::Resources,
     round::Round,
@@ -21,6 +24,8 @@ pub(crate) struct Core {
     pub(crate) quorum: Quorum,
     pub(crate) fencing: Fencing,
     pub(crate) drift_factor: f64,
+    /// How long a master that has forgotten what it knew is in quarantine.
+    pub(crate) guard: Option<Duration>,
     pub(crate) background: Background,
     pub(crate) shutdown: CancellationToken,
     /// The connections are closed for good.
@@ -30,6 +35,8 @@ pub(crate) struct Core {
     /// The low bits of every fence that is proposed here.
     pub(crate) client: u8,
     pub(crate) wall_clock: WallClock,
+    /// What validity is measured on.
+    pub(crate) clock: Clock,
     #[cfg(feature = "testing")]
     pub(crate) mutant: Option<Mutant>,
 }
@@ -48,11 +55,51 @@ impl Core {
         )
     }
 
+    /// Asks every master, and waits for each. The questions go on if this is dropped.
+    pub(crate) async fn ask_all(&self, question: &Question, timeout: Duration) -> Vec<Told> {
+        let _call = self.background.begin_call();
+        let asking = self.masters.iter().map(|master| {
+            let (asked, name) = (master.ask(question, timeout), Arc::clone(master.name()));
+            let (tell, told) = oneshot::channel();
+            self.background.spawn(async move {
+                let begun = Instant::now();
+                let sight = asked.await;
+                // Nobody may be waiting for it any more.
+                drop(tell.send((sight, begun.elapsed())));
+            });
+            async move {
+                let (sight, took) = told.await.unwrap_or_else(|_| {
+                    let ended = "the runtime on which the Redlock was built has ended";
+                    let error = MasterError::NotConnected(ended.to_owned());
+                    (Err(error), Duration::ZERO)
+                });
+                Told {
+                    master: name,
+                    sight,
+                    took,
+                }
+            }
+        });
+        futures::future::join_all(asking).await
+    }
+
     pub(crate) fn window(&self, ttl: Duration) -> Duration {
         if self.breaks(Mutant::NoDrift) {
             return ttl;
         }
         quorum::window(ttl, self.drift_factor)
+    }
+
+    /// A lock must not outlive the restart guard: a master could be out of quarantine then, and grant
+    /// it to somebody else.
+    pub(crate) fn admit_ttl(&self, ttl: Duration) -> Result<(), InvalidTtl> {
+        match self.guard {
+            Some(guard) if ttl > guard => Err(InvalidTtl {
+                ttl,
+                guard: Some(guard),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Is this rule broken on purpose? Never, outside the simulation.
@@ -105,6 +152,14 @@ impl Core {
             _ => None,
         }
     }
+}
+
+/// What a master said to a question.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) master: Arc<str>,
+    pub(crate) sight: Result<Sight, MasterError>,
+    pub(crate) took: Duration,
 }
 
 /// No fence is larger than what was seen.

@@ -16,15 +16,25 @@ pub const TTL_MIN: Duration = Duration::from_millis(1);
 pub const TTL_MAX: Duration = Duration::from_secs(3_155_760_000);
 
 /// A time to live outside [`TTL_MIN`] ..= [`TTL_MAX`], or so short that no validity is left of it
-/// once the drift is taken off.
+/// once the drift is taken off, or longer than the restart guard.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "a ttl of {ttl:?} cannot be had: it must be from 1 ms to 100 years, and longer than the drift"
-)]
+#[error("a ttl of {ttl:?} cannot be had: {}", ttl_limit(*guard))]
 #[non_exhaustive]
 pub struct InvalidTtl {
     /// The time to live that was asked for.
     pub ttl: Duration,
+    /// The restart guard ([`Builder::restart_guard`](crate::Builder::restart_guard)), where the time
+    /// to live is longer than that.
+    pub guard: Option<Duration>,
+}
+
+fn ttl_limit(guard: Option<Duration>) -> String {
+    match guard {
+        None => "it must be from 1 ms to 100 years, and longer than the drift".to_owned(),
+        Some(guard) => {
+            format!("the restart guard is {guard:?}, and a lock that lives longer would outlive it")
+        }
+    }
 }
 
 /// What the attempts of one acquisition came to.
@@ -57,6 +67,12 @@ pub enum AcquireError {
     /// Too few masters answered. This says nothing about who holds the lock.
     #[error("no quorum of masters for {}, after {} attempt(s) in {} ms: {}", .0.resources, .0.count, .0.waited.as_millis(), .0.outcomes)]
     NoQuorum(Box<Attempts>),
+    /// Enough masters answered, but too many of them are in quarantine: they came up empty, and wait
+    /// until nobody can rely any more on what they knew. This says nothing about who holds the lock.
+    /// On masters that were never in use, [`Redlock::initialise`](crate::Redlock::initialise) spares
+    /// that.
+    #[error("too many masters are in quarantine for a quorum for {}, after {} attempt(s) in {} ms: {}. They came up empty; if no lock was ever held on them, `Redlock::initialise` ends it", .0.resources, .0.count, .0.waited.as_millis(), .0.outcomes)]
+    Quarantined(Box<Attempts>),
     /// A quorum granted it, but so late that no validity was left: the ttl is too short for
     /// masters this slow.
     #[error("a quorum granted {} too late for its ttl, after {} attempt(s) in {} ms: {}", .0.resources, .0.count, .0.waited.as_millis(), .0.outcomes)]
@@ -96,9 +112,11 @@ impl AcquireError {
     #[must_use]
     pub fn outcomes(&self) -> Option<&Outcomes> {
         match self {
-            Self::Busy(a) | Self::NoQuorum(a) | Self::Expired(a) | Self::FenceExhausted(a) => {
-                Some(&a.outcomes)
-            }
+            Self::Busy(a)
+            | Self::NoQuorum(a)
+            | Self::Quarantined(a)
+            | Self::Expired(a)
+            | Self::FenceExhausted(a) => Some(&a.outcomes),
             Self::Timeout { last, .. } => last.outcomes(),
             Self::InvalidResources(_) | Self::InvalidTtl(_) | Self::ShutDown => None,
         }
@@ -109,7 +127,8 @@ impl AcquireError {
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum ExtendError {
-    /// Nothing was sent: the time to live is out of range. The lock is what it was.
+    /// Nothing was sent: the time to live is out of range, or longer than the restart guard. The lock
+    /// is what it was.
     #[error(transparent)]
     InvalidTtl(#[from] InvalidTtl),
     /// So many masters said that it is not ours any more that no quorum can hold it.

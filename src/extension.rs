@@ -5,14 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
-    claim::Terms,
-    error::ExtendError,
-    master::CALL_TIMEOUT_MIN,
-    mutant::Mutant,
-    outcome::{Answer, Outcomes},
-    quorum::Verdict,
-    round::Round,
-    telemetry,
+    claim::Terms, clock::Deadline, error::ExtendError, master::CALL_TIMEOUT_MIN, mutant::Mutant,
+    outcome::Outcomes, quorum::Verdict, round::Round, telemetry,
 };
 
 /// The pauses between rounds that had no quorum.
@@ -27,17 +21,17 @@ const RETRY_DELAY_MAX: Duration = Duration::from_millis(200);
 /// what was answered until then, and who had not.
 pub(crate) async fn extend(
     terms: &Arc<Terms>,
-    valid_until: Instant,
+    valid_until: Deadline,
     ttl: Duration,
     uniform: bool,
     heard: &mut (dyn FnMut(&Outcomes) + Send),
-) -> Result<Instant, ExtendError> {
+) -> Result<Deadline, ExtendError> {
     let resources = &terms.resources;
     let mut delay = RETRY_DELAY_MIN;
     let late = terms.core.breaks(Mutant::ExtensionAfterExpiry);
     let mut last = Outcomes::default();
     loop {
-        let left = valid_until.saturating_duration_since(Instant::now());
+        let left = valid_until.left();
         if left.is_zero() && !late {
             return Err(ExtendError::Expired {
                 resources: resources.clone(),
@@ -55,6 +49,9 @@ pub(crate) async fn extend(
         } else {
             terms.command_timeout.min(left).max(CALL_TIMEOUT_MIN)
         };
+        let clock = &terms.core.clock;
+        // Before the round begins, and so before its first byte is sent.
+        let begun = clock.now();
         let mut round = terms.core.round(&request, timeout);
         heard(round.outcomes());
         while round.standing() == Verdict::Pending {
@@ -63,13 +60,13 @@ pub(crate) async fn extend(
         }
         // A quorum that agrees after the end does not revive the lock: somebody else may have
         // been there in between.
-        if round.standing() == Verdict::Won && (Instant::now() < valid_until || late) {
+        if round.standing() == Verdict::Won && (!valid_until.is_over() || late) {
             // Masters keep the longer of two ttls, and so do we.
-            let valid_until = valid_until.max(round.started() + terms.core.window(ttl));
-            heal(terms, round, ttl, valid_until);
+            let valid_until = valid_until.or_later(clock.deadline(begun, terms.core.window(ttl)));
+            heal(terms, round, ttl, valid_until.clone());
             return Ok(valid_until);
         }
-        let again = valid_until.min(Instant::now() + delay);
+        let again = valid_until.at().min(Instant::now() + delay);
         if is_lost_by(&mut round, again, heard).await {
             return Err(ExtendError::Lost {
                 resources: resources.clone(),
@@ -109,7 +106,7 @@ async fn is_lost_by(
 ///
 /// Only then, and never counted: where it is gone from every master, or from a majority, an
 /// extension says so and creates nothing. Without it a lock dies after a few restarts of masters.
-fn heal(terms: &Arc<Terms>, mut round: Round, ttl: Duration, valid_until: Instant) {
+fn heal(terms: &Arc<Terms>, mut round: Round, ttl: Duration, valid_until: Deadline) {
     let background = &terms.core.background;
     let mut healing = Healing {
         terms: Arc::clone(terms),
@@ -137,7 +134,7 @@ fn heal(terms: &Arc<Terms>, mut round: Round, ttl: Duration, valid_until: Instan
 struct Healing {
     terms: Arc<Terms>,
     ttl: Duration,
-    valid_until: Instant,
+    valid_until: Deadline,
     /// Which masters were told to put it back.
     told: Vec<bool>,
     calls: Vec<Round>,
@@ -149,14 +146,14 @@ impl Healing {
         let terms = &self.terms;
         // Held until all are sent: the release then comes after them, on every connection.
         let released = terms.released();
-        let left = self.valid_until.saturating_duration_since(Instant::now());
+        let left = self.valid_until.left();
         if *released || left.is_zero() {
             return;
         }
         // Without fencing nothing but this keeps a late one from blocking a successor.
         let timeout = terms.command_timeout.min(left).max(CALL_TIMEOUT_MIN);
         for (index, answer) in outcomes.answers().enumerate() {
-            if *answer == Answer::Missing && !self.told[index] {
+            if answer.is_missing() && !self.told[index] {
                 self.told[index] = true;
                 let core = &terms.core;
                 let master = &core.masters[index];

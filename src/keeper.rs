@@ -21,6 +21,9 @@ use crate::{
 /// The shortest time between two alarms for an extension that is late.
 const ALARM_STEP_MIN: Duration = Duration::from_millis(1);
 
+/// For so long a suspension of the machine may go unnoticed, once it is over.
+const SUSPENSION_UNSEEN_MAX: Duration = Duration::from_secs(1);
+
 /// It runs as its own task, so that a routine that is slow to yield does not starve it.
 pub(crate) struct Keeper {
     // First, so that the lease has ended before a lock that is dropped with it is released.
@@ -115,15 +118,22 @@ impl Keeper {
                 Err(reason) => return reason,
             };
             let lease = &*self.lease.0;
-            let due = self.lock.valid_until().checked_sub(self.threshold);
-            let due = due.unwrap_or_else(Instant::now);
+            let (valid_until, threshold) = (self.lock.valid_until().clone(), self.threshold);
+            let due = move || {
+                let due = valid_until.at().checked_sub(threshold);
+                due.unwrap_or_else(Instant::now)
+            };
+            let first_due = due();
             let extension = async {
-                sleep_until(due).await;
+                // No timer knows of a suspension of the machine: so it is looked for.
+                while Instant::now() < due() {
+                    sleep_until(due().min(Instant::now() + SUSPENSION_UNSEEN_MAX)).await;
+                }
                 self.lock.renew(|outcomes| lease.note(outcomes)).await
             };
             // Where all is well it has ended long before the first alarm.
             let step = ALARM_STEP_MIN.max(self.threshold / 8);
-            let extension = alarm::rouse(due + step, step, extension);
+            let extension = alarm::rouse(first_due + step, step, extension);
             tokio::select! {
                 biased;
                 result = extension => match result {

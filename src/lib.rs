@@ -63,8 +63,9 @@
 //! | `redlock`, `builder`, `fleet`, `settings` | the handle, how it is built, of what, what can be set |
 //! | `lock`, `using`, `keeper`, `alarm`, `signal` | a lock that is held; a routine under one; what extends it, also while a thread of the runtime is blocked; how it learns of a loss |
 //! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
+//! | `inspect`, `initialise` | what the masters have of a resource; masters that need not wait out a restart guard |
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
-//! | `resources`, `token`, `fence`, `retry`, `outcome`, `error` | values |
+//! | `resources`, `token`, `label`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the scripts, and fred behind it |
 //! | `core`, `background`, `clock`, `entropy`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; random numbers; events |
 //! | [`testing`], `mutant` | in-memory masters (feature `testing`); rules that the simulation breaks on purpose |
@@ -91,7 +92,10 @@ mod error;
 mod extension;
 mod fence;
 mod fleet;
+mod initialise;
+mod inspect;
 mod keeper;
+mod label;
 mod lock;
 mod master;
 #[cfg_attr(
@@ -122,6 +126,9 @@ pub use error::{
 };
 pub use fence::{Fence, Fencing};
 pub use fred;
+pub use initialise::{Initialisation, InitialiseError, InitialiseState, InitialisedMaster};
+pub use inspect::{Finding, GuardState, Holder, InspectError, Inspection, KeyState, Possession};
+pub use label::{InvalidLabel, LABEL_BYTES_MAX, OwnerLabel};
 pub use lock::Lock;
 pub use outcome::{Answer, MasterError, Outcome, Outcomes};
 pub use redlock::Redlock;

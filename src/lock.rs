@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tracing::{Instrument, debug_span};
 
 use crate::{
     claim::Claim,
+    clock::Deadline,
     error::{ExtendError, ReleaseError},
     extension,
     fence::Fence,
+    label::{OwnerLabel, value_of},
     outcome::Outcomes,
     quorum::Verdict,
     resources::Resources,
@@ -44,7 +45,7 @@ pub struct Lock {
     claim: Claim,
     /// That of the acquisition.
     ttl: Duration,
-    valid_until: Instant,
+    valid_until: Deadline,
     outcomes: Outcomes,
 }
 
@@ -52,7 +53,7 @@ impl Lock {
     pub(crate) fn held(
         claim: Claim,
         ttl: Duration,
-        valid_until: Instant,
+        valid_until: Deadline,
         outcomes: Outcomes,
     ) -> Self {
         let lock = Self {
@@ -82,6 +83,20 @@ impl Lock {
         self.claim.terms().token
     }
 
+    /// What its holder called itself when it acquired it ([`Settings::owner_label`](crate::Settings::owner_label)).
+    #[must_use]
+    pub fn owner_label(&self) -> Option<&OwnerLabel> {
+        self.claim.terms().label.as_ref()
+    }
+
+    /// The whole value of every key on the masters, as other clients of theirs see it and compare
+    /// it: the token, and behind it a colon and the owner label if there is one. Whoever knows it
+    /// can release the lock.
+    #[must_use]
+    pub fn value(&self) -> String {
+        value_of(self.token(), self.owner_label())
+    }
+
     /// The number to hand to what the lock protects; [`Fence::NONE`] without fencing.
     #[must_use]
     pub fn fence(&self) -> Fence {
@@ -90,10 +105,11 @@ impl Lock {
 
     /// How much validity is left, by this process's clock: ttl − elapsed − drift, where elapsed
     /// counts from just before the first byte was sent, and drift is ttl × drift factor + 2 ms.
-    /// Zero once it is over.
+    /// Zero once it is over. On Linux and Android, elapsed counts time in which the machine was
+    /// suspended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.valid_until.saturating_duration_since(Instant::now())
+        self.valid_until.left()
     }
 
     /// Is validity left? Compares the clock at every call.
@@ -123,12 +139,15 @@ impl Lock {
     ///   or while too few masters answered;
     /// - [`ExtendError::Lost`] if so many masters have no key of ours that no quorum can hold it:
     ///   the lock is not valid any more;
-    /// - [`ExtendError::InvalidTtl`] if the ttl is not from 1 ms to 100 years: nothing changes.
+    /// - [`ExtendError::InvalidTtl`] if the ttl is not from 1 ms to 100 years, or longer than the
+    ///   restart guard: nothing changes.
     ///
     /// # Cancel safety
     /// The lock stays valid for what it was. Masters may have extended their keys all the same.
     pub async fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        self.extend_with(whole_ttl(ttl)?, false, |_| {}).await
+        let ttl = whole_ttl(ttl)?;
+        self.claim.terms().core.admit_ttl(ttl)?;
+        self.extend_with(ttl, false, |_| {}).await
     }
 
     /// Extends by the ttl of the acquisition, which must be the only one this lock ever gets.
@@ -153,7 +172,7 @@ impl Lock {
             heard(answers);
         };
         let span = debug_span!(target: TARGET, "extend", resources = %terms.resources, token = %terms.token, ttl_ms = crate::core::whole_ms(ttl));
-        let extension = extension::extend(terms, self.valid_until, ttl, uniform, &mut note);
+        let extension = extension::extend(terms, self.valid_until.clone(), ttl, uniform, &mut note);
         match extension.instrument(span).await {
             Ok(valid_until) => {
                 self.valid_until = valid_until;
@@ -162,7 +181,8 @@ impl Lock {
             }
             Err(error) => {
                 if matches!(error, ExtendError::Lost { .. }) {
-                    self.valid_until = Instant::now();
+                    let clock = &self.claim.terms().core.clock;
+                    self.valid_until = clock.deadline(clock.now(), Duration::ZERO);
                 }
                 Err(error)
             }
@@ -219,7 +239,7 @@ impl Lock {
         self.claim.forget();
     }
 
-    pub(crate) fn valid_until(&self) -> Instant {
-        self.valid_until
+    pub(crate) fn valid_until(&self) -> &Deadline {
+        &self.valid_until
     }
 }

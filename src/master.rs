@@ -3,6 +3,7 @@
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
+    label::{OwnerLabel, value_of},
     outcome::{Answer, MasterError},
     resources::Resources,
     token::Token,
@@ -14,12 +15,25 @@ mod exchange;
 pub(crate) mod fred;
 pub(crate) mod identity;
 mod native;
+mod question;
 mod scripts;
 mod watchdog;
+
+pub(crate) use question::{GuardSight, Question, Sight};
 
 /// A call under way. It ends by itself within its timeout, and is polled to that end: dropping it
 /// would not take the command back.
 pub(crate) type Call = Pin<Box<dyn Future<Output = Result<Answer, MasterError>> + Send>>;
+
+/// A question under way: as a call.
+pub(crate) type Asking = Pin<Box<dyn Future<Output = Result<Sight, MasterError>> + Send>>;
+
+/// The keys of a restart guard begin so.
+pub(crate) const GUARD_PREFIX: &str = "fredlock:guard:";
+/// Stands, without expiry, on a master that has not forgotten anything since it was set.
+pub(crate) const GUARD_MARKER: &str = "fredlock:guard:marker";
+/// Stands on a master that may have forgotten something, until nobody can rely on that any more.
+pub(crate) const GUARD_QUARANTINE: &str = "fredlock:guard:quarantine";
 
 /// The shortest timeout of a call: none at all would mean "without end" to fred.
 pub(crate) const CALL_TIMEOUT_MIN: Duration = Duration::from_millis(1);
@@ -35,6 +49,9 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// Sends the request at the first poll. The answer comes within `timeout`.
     fn call(&self, request: &Request, timeout: Duration) -> Call;
 
+    /// Asks something beside the protocol, at the first poll. The answer comes within `timeout`.
+    fn ask(&self, question: &Question, timeout: Duration) -> Asking;
+
     /// Lets go of the connection. Ends within a second.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
@@ -45,8 +62,18 @@ pub(crate) struct Request {
     pub(crate) operation: Operation,
     pub(crate) resources: Resources,
     pub(crate) token: Token,
+    pub(crate) label: Option<OwnerLabel>,
     /// `None` without fencing.
     pub(crate) fence: Option<FenceWrite>,
+    /// How long a master that has forgotten what it knew is in quarantine; `None` without a guard.
+    pub(crate) guard_ms: Option<u64>,
+}
+
+impl Request {
+    /// The value of every lock key of ours.
+    pub(crate) fn value(&self) -> String {
+        value_of(self.token, self.label.as_ref())
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -29,11 +29,15 @@ pub enum Mutant {
     RollBackWhereGranted,
     /// A quorum is one of the masters that are connected.
     QuorumOfConnected,
+    /// What is put back on a master in quarantine is counted.
+    QuarantineCounted,
+    /// Only an acquisition looks for the marker of the restart guard.
+    GuardOnlyInAcquire,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::NoDrift,
         Self::WindowFromReply,
         Self::OneToken,
@@ -46,5 +50,7 @@ impl Mutant {
         Self::ValidityUnchecked,
         Self::RollBackWhereGranted,
         Self::QuorumOfConnected,
+        Self::QuarantineCounted,
+        Self::GuardOnlyInAcquire,
     ];
 }

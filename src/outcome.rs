@@ -51,6 +51,16 @@ pub enum Answer {
     NotHeld,
     /// It deleted every key of ours.
     Released,
+    /// It has forgotten what it knew, and is no vote until the restart guard's time is over
+    /// ([`Builder::restart_guard`](crate::Builder::restart_guard)). It grants nothing; an extension
+    /// is done there, but does not count.
+    #[non_exhaustive]
+    Quarantined {
+        /// How long that lasts.
+        time_left: Duration,
+        /// Did an extension find no key of ours there? Then it is put back.
+        missing: bool,
+    },
     /// It had not answered when the round was decided. It is followed up in the background.
     Pending,
     /// It did not answer, or with an error.
@@ -99,10 +109,18 @@ impl Answer {
     /// After this answer to an acquire, may a key of ours stand on the master, now or later?
     pub(crate) fn may_have_written(&self) -> bool {
         match self {
-            Self::Stale { .. } | Self::Busy { .. } => false,
+            Self::Stale { .. } | Self::Busy { .. } | Self::Quarantined { .. } => false,
             Self::Failed(error) => error.is_ambiguous(),
             _ => true,
         }
+    }
+
+    /// After this answer to an extension, is the key to be put back?
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing | Self::Quarantined { missing: true, .. }
+        )
     }
 
     /// The largest fence that the master told of.
@@ -201,6 +219,11 @@ impl fmt::Display for Answer {
             Self::Missing => f.write_str("has no key of ours"),
             Self::NotHeld => f.write_str("held by somebody else"),
             Self::Released => f.write_str("released"),
+            Self::Quarantined { time_left, .. } => write!(
+                f,
+                "came up empty, in quarantine for {} ms more",
+                time_left.as_millis()
+            ),
             Self::Pending => f.write_str("not heard yet"),
             Self::Failed(error) => error.fmt(f),
         }

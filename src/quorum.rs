@@ -23,6 +23,14 @@ impl Quorum {
         }
     }
 
+    /// So many of them; `None` if that is no majority, or more than there are.
+    pub(crate) fn of(masters: usize, needed: usize) -> Option<Self> {
+        let majority = Self::majority(masters);
+        (majority.needed..=masters)
+            .contains(&needed)
+            .then_some(Self { needed, ..majority })
+    }
+
     /// Is a quorum out of reach once `lost` masters have not agreed?
     fn is_out_of_reach(self, lost: usize) -> bool {
         self.masters - lost < self.needed
@@ -52,6 +60,8 @@ pub(crate) struct Tally {
     stale: usize,
     refused: usize,
     failed: usize,
+    /// In quarantine: neither a vote nor a proof of anything.
+    quarantined: usize,
 }
 
 impl Tally {
@@ -62,6 +72,7 @@ impl Tally {
             stale: 0,
             refused: 0,
             failed: 0,
+            quarantined: 0,
         }
     }
 
@@ -80,6 +91,7 @@ impl Tally {
                 };
             }
             Answer::Failed(_) => self.failed += 1,
+            Answer::Quarantined { .. } => self.quarantined += 1,
             Answer::Pending => return,
         }
         debug_assert!(
@@ -91,7 +103,7 @@ impl Tally {
     /// Did so many masters refuse that no quorum can agree, whatever the others would have said?
     /// `None` while it may still come to that. What failed proves nothing.
     pub(crate) fn is_lost(&self) -> Option<bool> {
-        let could_refuse = self.quorum.masters - self.agreed - self.stale - self.failed;
+        let could_refuse = self.quorum.masters - self.agreed - self.stale - self.absent();
         if self.quorum.is_out_of_reach(self.refused) {
             Some(true)
         } else if self.quorum.is_out_of_reach(could_refuse) {
@@ -102,7 +114,12 @@ impl Tally {
     }
 
     fn counted(&self) -> usize {
-        self.agreed + self.stale + self.refused + self.failed
+        self.agreed + self.stale + self.refused + self.absent()
+    }
+
+    /// How many have no vote.
+    fn absent(&self) -> usize {
+        self.failed + self.quarantined
     }
 
     /// As soon as it is certain either way.
@@ -110,10 +127,10 @@ impl Tally {
         let quorum = self.quorum;
         if self.agreed >= quorum.needed {
             Verdict::Won
-        } else if quorum.is_out_of_reach(self.failed) {
+        } else if quorum.is_out_of_reach(self.absent()) {
             // Even if every other master agreed: this is not about who holds the lock.
             Verdict::Unreachable
-        } else if quorum.is_out_of_reach(self.failed + self.refused) {
+        } else if quorum.is_out_of_reach(self.absent() + self.refused) {
             Verdict::Refused
         } else if self.stale > 0 && self.agreed + self.stale >= quorum.needed {
             Verdict::Raise
@@ -121,6 +138,22 @@ impl Tally {
             Verdict::Pending
         }
     }
+}
+
+/// Would there be enough masters, if none were in quarantine?
+pub(crate) fn is_for_quarantine<'a>(
+    quorum: Quorum,
+    answers: impl Iterator<Item = &'a Answer>,
+) -> bool {
+    let (mut failed, mut quarantined) = (0, 0);
+    for answer in answers {
+        match answer {
+            Answer::Failed(_) => failed += 1,
+            Answer::Quarantined { .. } => quarantined += 1,
+            _ => {}
+        }
+    }
+    quarantined > 0 && !quorum.is_out_of_reach(failed)
 }
 
 /// What is taken off every window for clocks that run at different rates: ttl × factor + 2 ms.
@@ -149,6 +182,9 @@ pub(crate) fn time_until_free<'a>(
             Answer::Busy {
                 time_left: Some(left),
                 ..
+            }
+            | Answer::Quarantined {
+                time_left: left, ..
             } => waits.push(*left),
             _ => {}
         }

@@ -67,6 +67,14 @@ impl Redlock {
         Builder::default()
     }
 
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     pub(crate) fn new(core: Arc<Core>, settings: Settings) -> Self {
         Self {
             core,
@@ -99,6 +107,8 @@ impl Redlock {
     /// # Errors
     /// - [`AcquireError::Busy`] if somebody else held it to the last attempt;
     /// - [`AcquireError::NoQuorum`] if too few masters answered to the last attempt;
+    /// - [`AcquireError::Quarantined`] if too few masters are out of quarantine
+    ///   ([`Builder::restart_guard`]);
     /// - [`AcquireError::Expired`] if masters were too slow for the ttl;
     /// - [`AcquireError::Timeout`] if the wait limit ran out;
     /// - [`AcquireError::InvalidResources`], [`AcquireError::InvalidTtl`] before anything is sent;
@@ -234,8 +244,9 @@ impl Redlock {
         let _call = self.core.background.begin_call();
         if self.core.window(ttl).is_zero() {
             // No answer could come in time.
-            return Err(InvalidTtl { ttl }.into());
+            return Err(InvalidTtl { ttl, guard: None }.into());
         }
+        self.core.admit_ttl(ttl)?;
         let begun = Instant::now();
         // A limit beyond what the clock can tell is none.
         let deadline = self
@@ -244,7 +255,10 @@ impl Redlock {
             .and_then(|limit| begun.checked_add(limit));
         let command_timeout = self.settings.command_timeout_for(ttl);
         let Settings {
-            busy, no_quorum, ..
+            busy,
+            no_quorum,
+            owner_label,
+            ..
         } = &*self.settings;
         let (mut busy_pauses, mut no_quorum_pauses) = (busy.bases(), no_quorum.bases());
         let mut token = Token::fresh(&self.core.entropy);
@@ -263,6 +277,7 @@ impl Redlock {
                 &self.core,
                 &resources,
                 token,
+                owner_label.as_ref(),
                 ttl,
                 command_timeout,
                 deadline,
@@ -276,7 +291,7 @@ impl Redlock {
             let fraction = self.core.entropy.fraction();
             let delay = match failed.cause {
                 Cause::Busy => busy_pauses.next().map(|base| busy.spread(base, fraction)),
-                Cause::NoQuorum | Cause::Expired => no_quorum_pauses
+                Cause::NoQuorum | Cause::Quarantined | Cause::Expired => no_quorum_pauses
                     .next()
                     .map(|base| no_quorum.spread(base, fraction)),
                 Cause::FenceExhausted => None,
@@ -329,6 +344,7 @@ impl Failed {
         match self.cause {
             Cause::Busy => AcquireError::Busy(attempts),
             Cause::NoQuorum => AcquireError::NoQuorum(attempts),
+            Cause::Quarantined => AcquireError::Quarantined(attempts),
             Cause::Expired => AcquireError::Expired(attempts),
             Cause::FenceExhausted => AcquireError::FenceExhausted(attempts),
         }

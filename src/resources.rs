@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 
+use crate::master::GUARD_PREFIX;
+
 /// The most resources that one lock can hold.
 pub const RESOURCES_MAX: usize = 128;
 /// The longest name of a resource, in bytes.
@@ -43,9 +45,9 @@ pub enum InvalidResources {
     /// There are more than [`RESOURCES_MAX`] names.
     #[error("more than {RESOURCES_MAX} resources in one lock")]
     TooMany,
-    /// The name is the fence key of another possible resource.
+    /// The name is the fence key of another possible resource, or a key of the restart guard.
     #[error(
-        "`{name}` is the name of another resource's fence key: choose a name that does not end in `{FENCE_SUFFIX}`"
+        "`{name}` is kept for another resource's fence or the restart guard: choose a name that does not end in `{FENCE_SUFFIX}` nor begin with `{GUARD_PREFIX}`"
     )]
     Reserved {
         /// The name that was refused.
@@ -102,10 +104,10 @@ impl Name {
             return Err(InvalidResources::NameTooLong { bytes: name.len() });
         }
         // A lock under such a key would overwrite the fence of its neighbour.
-        if name
+        let is_fence_key = name
             .strip_suffix(FENCE_SUFFIX)
-            .is_some_and(|stem| stem.contains('}'))
-        {
+            .is_some_and(|stem| stem.contains('}'));
+        if is_fence_key || name.starts_with(GUARD_PREFIX) {
             return Err(InvalidResources::Reserved {
                 name: name.to_owned(),
             });

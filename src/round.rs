@@ -117,11 +117,6 @@ impl Round {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// Just before the first byte was sent: the window counts from here.
-    pub(crate) fn started(&self) -> Instant {
-        self.started
-    }
-
     /// Polls every open call, so that all are sent before any answer is acted on: a roll-back
     /// that follows must not overtake a call of its own round.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {

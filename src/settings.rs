@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{core::whole_ms, error::TTL_MAX, master::CALL_TIMEOUT_MIN, retry::Retry};
+use crate::{
+    core::whole_ms, error::TTL_MAX, label::OwnerLabel, master::CALL_TIMEOUT_MIN, retry::Retry,
+};
 
 /// How a [`Redlock`](crate::Redlock) acquires, extends and waits.
 ///
@@ -26,6 +28,7 @@ pub struct Settings {
     extension_threshold: Option<Duration>,
     pub(crate) hold_limit: Option<Duration>,
     pub(crate) abort_mode: AbortMode,
+    pub(crate) owner_label: Option<OwnerLabel>,
 }
 
 /// What [`using`](crate::Redlock::using) does with its routine once exclusivity is lost.
@@ -135,12 +138,27 @@ impl Settings {
         }
     }
 
+    /// What the holder calls itself, for whoever looks at the lock: see [`OwnerLabel`]. Defaults to
+    /// none.
+    #[must_use]
+    pub fn owner_label(self, label: impl Into<Option<OwnerLabel>>) -> Self {
+        Self {
+            owner_label: label.into(),
+            ..self
+        }
+    }
+
     /// The timeout of a command for a lock with this ttl.
     pub(crate) fn command_timeout_for(&self, ttl: Duration) -> Duration {
         let by_ttl = (ttl / 10).clamp(Duration::from_millis(5), Duration::from_millis(100));
         self.command_timeout
             .unwrap_or(by_ttl)
             .clamp(CALL_TIMEOUT_MIN, TTL_MAX)
+    }
+
+    /// The timeout of a question beside the protocol.
+    pub(crate) fn question_timeout(&self) -> Duration {
+        self.command_timeout_for(Duration::from_secs(1))
     }
 
     /// The validity left at which a lock with this ttl is extended.
@@ -162,7 +180,7 @@ pub(crate) fn whole_ttl(ttl: Duration) -> Result<Duration, crate::error::Invalid
     if (TTL_MIN..=TTL_MAX).contains(&ttl) {
         Ok(Duration::from_millis(whole_ms(ttl)))
     } else {
-        Err(InvalidTtl { ttl })
+        Err(InvalidTtl { ttl, guard: None })
     }
 }
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::{fence::Fence, outcome::Outcomes};
+use crate::{clock::Deadline, fence::Fence, outcome::Outcomes};
 
 /// How long before the end of validity the signal fires: timers are late by up to a millisecond,
 /// and the notice must not be.
@@ -41,7 +41,9 @@ const MARGIN: Duration = Duration::from_millis(2);
 /// # Ok(()) }
 /// ```
 ///
-/// The clock is Rust's `Instant`, which does not count time in which the machine was suspended.
+/// On Linux and Android, time in which the machine was suspended counts: the first look after it says
+/// lost, and who waits for the signal is told within a second. Elsewhere it counts where Rust's
+/// `Instant` does (on Windows, but not on macOS).
 #[derive(Debug, Clone)]
 pub struct Signal(Arc<Lease>);
 
@@ -153,16 +155,16 @@ pub(crate) struct Lease {
 
 #[derive(Debug)]
 struct State {
-    ends: Instant,
+    ends: Deadline,
     /// What the masters answered last, for the reason.
     outcomes: Outcomes,
     lost: Option<LostReason>,
 }
 
 impl Lease {
-    pub(crate) fn new(fence: Fence, valid_until: Instant, outcomes: Outcomes) -> Self {
+    pub(crate) fn new(fence: Fence, valid_until: &Deadline, outcomes: Outcomes) -> Self {
         let state = State {
-            ends: valid_until - MARGIN,
+            ends: valid_until.before(MARGIN),
             outcomes,
             lost: None,
         };
@@ -175,17 +177,17 @@ impl Lease {
 
     /// The end as it stands, or how it ended.
     pub(crate) fn look(&self) -> Result<Instant, LostReason> {
-        self.look_at(self.state()).map(|state| state.ends)
+        self.look_at(self.state()).map(|state| state.ends.at())
     }
 
     /// Moves the end, unless it has passed.
     pub(crate) fn extend(
         &self,
-        valid_until: Instant,
+        valid_until: &Deadline,
         outcomes: Outcomes,
     ) -> Result<(), LostReason> {
         let mut state = self.look_at(self.state())?;
-        state.ends = valid_until - MARGIN;
+        state.ends = valid_until.before(MARGIN);
         state.outcomes = outcomes;
         Ok(())
     }
@@ -217,7 +219,7 @@ impl Lease {
     ) -> Result<MutexGuard<'a, State>, LostReason> {
         match &state.lost {
             Some(reason) => Err(reason.clone()),
-            None if Instant::now() < state.ends => Ok(state),
+            None if !state.ends.is_over() => Ok(state),
             None => {
                 let outcomes = state.outcomes.clone();
                 Err(self.end(state, LostReason::Expired { outcomes }))
@@ -244,12 +246,13 @@ mod tests {
 
     use super::*;
 
+    fn within(ms: u64) -> Deadline {
+        let clock = crate::clock::Clock::default();
+        clock.deadline(clock.now(), Duration::from_millis(ms))
+    }
+
     fn lease(ms: u64) -> Lease {
-        Lease::new(
-            Fence::new(1),
-            Instant::now() + Duration::from_millis(ms),
-            Outcomes::default(),
-        )
+        Lease::new(Fence::new(1), &within(ms), Outcomes::default())
     }
 
     #[tokio::test(start_paused = true)]
@@ -264,8 +267,7 @@ mod tests {
     async fn an_extension_after_the_end_revives_nothing() {
         let lease = lease(100);
         advance(Duration::from_millis(99)).await;
-        let later = Instant::now() + Duration::from_secs(1);
-        assert!(lease.extend(later, Outcomes::default()).is_err());
+        assert!(lease.extend(&within(1_000), Outcomes::default()).is_err());
         assert!(lease.look().is_err());
     }
 
@@ -276,8 +278,7 @@ mod tests {
         let signal = Signal::new(Arc::clone(&lease));
         let waiter = tokio::spawn(async move { signal.aborted().await });
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let end = started + Duration::from_millis(200);
-        lease.extend(end, Outcomes::default()).unwrap();
+        lease.extend(&within(150), Outcomes::default()).unwrap();
         waiter.await.unwrap();
         let took = started.elapsed();
         assert!(

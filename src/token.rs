@@ -22,7 +22,8 @@ impl Token {
         Self(Builder::from_random_bytes(entropy.bits().to_be_bytes()).into_uuid())
     }
 
-    /// The whole token, as it stands on the masters: 36 characters, lower case, hyphenated.
+    /// The whole token, as it stands on the masters: 36 characters, lower case, hyphenated. Where the
+    /// holder has an owner label, that stands behind it ([`Lock::value`](crate::Lock::value)).
     #[must_use]
     pub fn reveal(&self) -> String {
         self.0.hyphenated().to_string()

@@ -6,7 +6,7 @@ use fred::types::Value;
 use tokio::time::Instant;
 
 use super::{
-    Call, Master, Operation, Request,
+    Asking, Call, Master, Operation, Question, Request,
     connection::{Admission, Connection},
     exchange::exchange,
     native::{NativeCall, NativeCommand, native_call},
@@ -47,6 +47,19 @@ impl Master for FredMaster {
                 Some(native) => by_command(channel, operation, native, &script, timeout).await,
                 None => by_script(channel, operation, count, &script, timeout).await,
             }
+        })
+    }
+
+    fn ask(&self, question: &Question, timeout: Duration) -> Asking {
+        let connection = Arc::clone(&self.0);
+        let question = question.clone();
+        Box::pin(async move {
+            let channel = Channel {
+                admission: connection.admit()?,
+                connection: &connection,
+            };
+            let reply = channel.send("EVAL", question.script(), timeout).await?;
+            question.sight(&reply).ok_or_else(|| unexpected(&reply))
         })
     }
 
@@ -93,8 +106,22 @@ fn script_answer(operation: Operation, count: usize, reply: &Value) -> Option<An
                 }),
                 1 => Some(Answer::Granted { seen }),
                 2 => Some(Answer::Stale { seen }),
+                3 => Some(Answer::Quarantined {
+                    time_left: millis(part(2)?)?,
+                    missing: false,
+                }),
                 _ => None,
             }
+        }
+        Operation::Extend { .. } if matches!(reply, Value::Array(_)) => {
+            let Value::Array(parts) = reply else {
+                return None;
+            };
+            let part = |index: usize| parts.get(index).and_then(Value::as_i64);
+            (part(0)? == 3).then_some(Answer::Quarantined {
+                time_left: millis(part(2)?)?,
+                missing: part(1)? == 2,
+            })
         }
         Operation::Extend { .. } => match reply.as_i64()? {
             0 => Some(Answer::NotHeld),

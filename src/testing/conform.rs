@@ -16,8 +16,10 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use super::MemoryMasters;
 use crate::{
     entropy::Entropy,
+    label::OwnerLabel,
     master::{
-        FenceWrite, Master, Missing, Operation, Request,
+        FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Master, Missing, Operation,
+        Question, Request, Sight,
         connection::{Connection, Standing},
         fred::FredMaster,
     },
@@ -38,6 +40,8 @@ pub struct Agreed {
     pub missing: u32,
     pub not_held: u32,
     pub released: u32,
+    pub quarantined: u32,
+    pub questions: u32,
 }
 
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -45,24 +49,37 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const APART: Duration = Duration::from_secs(5);
 const NAMES: usize = 3;
 
-/// Does `steps` random operations, fenced or not, on the server and on an in-memory master, and
+/// Does `steps` random operations, fenced or not, with a restart guard or without, on the server and on an in-memory master, and
 /// compares every answer and, after every step, every key. Empties the server.
 ///
 /// # Errors
 /// The first difference.
 #[doc(hidden)]
-pub async fn conform(url: &str, seed: u64, steps: usize, fenced: bool) -> Result<Agreed, String> {
+pub async fn conform(
+    url: &str,
+    seed: u64,
+    steps: usize,
+    fenced: bool,
+    guarded: bool,
+) -> Result<Agreed, String> {
     let pair = Pair::connect(url).await?;
     pair.flush().await?;
     let mut rng = StdRng::seed_from_u64(seed);
     let entropy = Entropy::from_seed(seed);
-    let tokens: Vec<Token> = (0..3).map(|_| Token::fresh(&entropy)).collect();
+    let labels = [None, None, OwnerLabel::new("conform: ä").ok()];
+    let tokens = labels.map(|label| (Token::fresh(&entropy), label));
     let mut agreed = Agreed::default();
     for step in 0..steps {
         if rng.gen_bool(0.03) {
-            pair.vanish(&mut rng).await?;
+            pair.vanish(&mut rng, guarded).await?;
         }
-        let request = request(&mut rng, &tokens, step, fenced);
+        if rng.gen_bool(0.05) {
+            pair.compare_sights(&mut rng, guarded)
+                .await
+                .map_err(|difference| format!("step {step}: {difference}"))?;
+            agreed.questions += 1;
+        }
+        let request = request(&mut rng, &tokens, step, fenced, guarded);
         if pair.is_own_already(&request) {
             continue;
         }
@@ -84,7 +101,13 @@ fn name(index: usize) -> String {
     format!("conform-{index}")
 }
 
-fn request(rng: &mut StdRng, tokens: &[Token], step: usize, fenced: bool) -> Request {
+fn request(
+    rng: &mut StdRng,
+    tokens: &[(Token, Option<OwnerLabel>)],
+    step: usize,
+    fenced: bool,
+    guarded: bool,
+) -> Request {
     let sets: [&[usize]; 6] = [&[0], &[1], &[0, 1], &[1, 2], &[2, 0], &[0, 1, 2]];
     let set = sets[rng.gen_range(0..sets.len())];
     let names = set.iter().map(|&index| name(index));
@@ -114,11 +137,14 @@ fn request(rng: &mut StdRng, tokens: &[Token], step: usize, fenced: bool) -> Req
         fence: 1_700_000_000_000_000 + step as u64 + rng.gen_range(0..12),
         lives_ms: 100_000 * rng.gen_range(10..20),
     };
+    let owner = rng.gen_range(0..tokens.len());
     Request {
         operation,
         resources,
-        token: tokens[rng.gen_range(0..tokens.len())],
+        token: tokens[owner].0,
+        label: tokens[owner].1.clone(),
         fence: fenced.then_some(write),
+        guard_ms: guarded.then_some(300_000),
     }
 }
 
@@ -134,8 +160,37 @@ fn is_same(here: &Answer, there: &Answer) -> bool {
                 time_left: Some(right),
             },
         ) => a == b && left.abs_diff(*right) < APART,
+        (
+            Answer::Quarantined {
+                time_left: left,
+                missing: a,
+            },
+            Answer::Quarantined {
+                time_left: right,
+                missing: b,
+            },
+        ) => a == b && left.abs_diff(*right) < APART,
         _ => here == there,
     }
+}
+
+/// The same, but for the time that has passed between the two.
+fn is_same_sight(here: &Sight, there: &Sight) -> bool {
+    let lefts = |a: Option<Duration>, b: Option<Duration>| match (a, b) {
+        (Some(a), Some(b)) => a.abs_diff(b) < APART,
+        (a, b) => a == b,
+    };
+    let guards = match (here.guard, there.guard) {
+        (
+            Some(GuardSight::Quarantined { time_left: a }),
+            Some(GuardSight::Quarantined { time_left: b }),
+        ) => a.abs_diff(b) < APART,
+        (a, b) => a == b,
+    };
+    here.value == there.value
+        && lefts(here.time_left, there.time_left)
+        && here.fence == there.fence
+        && guards
 }
 
 /// The two masters.
@@ -176,7 +231,7 @@ impl Pair {
     /// Without fencing an acquire is never sent twice, and `SET NX` would not know its own key.
     fn is_own_already(&self, request: &Request) -> bool {
         let is_acquire = matches!(request.operation, Operation::Acquire { .. });
-        let own = Some(request.token.reveal());
+        let own = Some(request.value());
         let mut names = request.resources.iter();
         request.fence.is_none() && is_acquire && names.any(|name| self.memory.get(0, name) == own)
     }
@@ -213,13 +268,38 @@ impl Pair {
     }
 
     /// A lock expires, or everything is forgotten.
-    async fn vanish(&self, rng: &mut StdRng) -> Result<(), String> {
+    async fn vanish(&self, rng: &mut StdRng, guarded: bool) -> Result<(), String> {
         if rng.gen_bool(0.1) {
             return self.flush().await;
         }
-        let name = name(rng.gen_range(0..NAMES));
+        // Mostly the quarantine, or nothing else would ever be granted.
+        let name = match rng.gen_range(0..10) {
+            0..8 if guarded => GUARD_QUARANTINE.to_owned(),
+            8 if guarded => GUARD_MARKER.to_owned(),
+            _ => name(rng.gen_range(0..NAMES)),
+        };
         self.memory.delete(0, &name);
         self.command("DEL", vec![name]).await
+    }
+
+    async fn compare_sights(&self, rng: &mut StdRng, guarded: bool) -> Result<(), String> {
+        let resource = Resources::parse([name(rng.gen_range(0..NAMES))]);
+        let question = match rng.gen_range(0..10) {
+            0 if guarded => Question::Initialise,
+            1..3 => Question::GuardState,
+            _ => Question::Inspect {
+                resource: resource.map_err(|error| error.to_string())?,
+                guarded: rng.gen_bool(0.5),
+            },
+        };
+        let here = self.link.ask(&question, TIMEOUT).await;
+        let there = self.server.ask(&question, TIMEOUT).await;
+        match (&here, &there) {
+            (Ok(a), Ok(b)) if is_same_sight(a, b) => self.compare().await,
+            _ => Err(format!(
+                "{question:?}: in memory {here:?}, on the server {there:?}"
+            )),
+        }
     }
 
     async fn compare(&self) -> Result<(), String> {
@@ -227,6 +307,7 @@ impl Pair {
         for key in locks
             .clone()
             .chain(locks.map(|name| format!("{{{name}}}:fence")))
+            .chain([GUARD_MARKER, GUARD_QUARANTINE].map(str::to_owned))
         {
             let here = self.memory.get(0, &key);
             let there: Option<String> = self.command("GET", vec![key.clone()]).await?;
@@ -261,6 +342,7 @@ impl Agreed {
             Answer::Extended => &mut self.extended,
             Answer::Missing => &mut self.missing,
             Answer::NotHeld => &mut self.not_held,
+            Answer::Quarantined { .. } => &mut self.quarantined,
             _ => &mut self.released,
         };
         *counter += 1;

@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     network::{Fate, Message, MessageKind},
-    server::Server,
+    server::{Reply, Server, Task},
 };
 use crate::{
     clock::after,
-    master::{Call, Master, Missing, Operation, Request},
+    master::{Asking, Call, Master, Missing, Operation, Question, Request},
     outcome::MasterError,
 };
 
@@ -55,19 +55,55 @@ impl Master for Link {
     }
 
     fn call(&self, request: &Request, timeout: Duration) -> Call {
+        let exchange = self.exchange(kind(request), Task::Do(request.clone()), timeout);
+        Box::pin(async move {
+            match exchange.await? {
+                Reply::Answer(answer) => Ok(answer),
+                Reply::Sight(_) => unreachable!("a request is answered"),
+            }
+        })
+    }
+
+    fn ask(&self, question: &Question, timeout: Duration) -> Asking {
+        let kind = match question {
+            Question::Inspect { .. } | Question::GuardState => MessageKind::Inspect,
+            Question::Initialise => MessageKind::Initialise,
+        };
+        let exchange = self.exchange(kind, Task::Ask(question.clone()), timeout);
+        Box::pin(async move {
+            match exchange.await? {
+                Reply::Sight(sight) => Ok(sight),
+                Reply::Answer(_) => unreachable!("a question is answered with a sight"),
+            }
+        })
+    }
+
+    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Link {
+    /// Sends it at the first poll; the reply comes within the timeout.
+    fn exchange(
+        &self,
+        kind: MessageKind,
+        task: Task,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Reply, MasterError>> + Send + 'static {
         let (server, network) = (Arc::clone(&self.server), Arc::clone(&self.network));
-        let (request, last_arrival) = (request.clone(), Arc::clone(&self.last_arrival));
+        let last_arrival = Arc::clone(&self.last_arrival);
         let message = Message {
             master: self.master,
             client: self.client,
-            kind: kind(&request),
+            kind,
         };
-        Box::pin(async move {
+        async move {
             let gives_up = after(timeout);
             let sent = {
                 let fate = (network.lock().unwrap_or_else(PoisonError::into_inner))(&message);
                 let mut last_arrival = last_arrival.lock().unwrap_or_else(PoisonError::into_inner);
-                server.now().send(&request, fate, &mut last_arrival)?
+                server.now().send(&task, fate, &mut last_arrival)?
             };
             match sent.answer_at {
                 Some(at) if at < gives_up => {
@@ -76,19 +112,15 @@ impl Master for Link {
                     }
                     // A frozen master has not done it, and a restarted one never will.
                     drop(server.now());
-                    if let Some(answer) = sent.take() {
-                        return answer;
+                    if let Some(reply) = sent.take() {
+                        return reply;
                     }
                 }
                 _ => {}
             }
             sleep_until(gives_up).await;
             Err(MasterError::Timeout)
-        })
-    }
-
-    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(std::future::ready(()))
+        }
     }
 }
 

@@ -27,6 +27,10 @@ pub enum MessageKind {
     PutBack,
     /// To delete them: a release, or the roll-back of a failed attempt.
     Release,
+    /// To tell what it has, or the state of its restart guard: nothing changes.
+    Inspect,
+    /// To mark it for a restart guard.
+    Initialise,
 }
 
 /// What becomes of one request. By default it arrives at once, and so does the answer.

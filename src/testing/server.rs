@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{clock::Clock, network::Fate, store::Store};
 use crate::{
-    master::Request,
+    master::{Question, Request, Sight},
     outcome::{Answer, MasterError},
 };
 
@@ -54,11 +54,25 @@ pub(super) enum Condition {
 /// A request on its way, and where its answer goes.
 #[derive(Debug)]
 struct Letter {
-    request: Request,
+    task: Task,
     answer: Slot,
 }
 
-type Slot = Arc<Mutex<Option<Result<Answer, MasterError>>>>;
+/// What a client asks.
+#[derive(Debug, Clone)]
+pub(super) enum Task {
+    Do(Request),
+    Ask(Question),
+}
+
+/// What the master says to it.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Answer(Answer),
+    Sight(Sight),
+}
+
+type Slot = Arc<Mutex<Option<Result<Reply, MasterError>>>>;
 
 /// A request that was sent: when its answer can be here, if ever.
 #[derive(Debug)]
@@ -98,7 +112,7 @@ impl State {
     /// Sends a request. `last_arrival` is that of the client's last one to this master.
     pub(super) fn send(
         &mut self,
-        request: &Request,
+        task: &Task,
         fate: Fate,
         last_arrival: &mut Instant,
     ) -> Result<Sent, MasterError> {
@@ -117,10 +131,10 @@ impl State {
         }
         let slot = Slot::default();
         if !fate.request_lost {
-            self.post(arrival, request, &slot);
+            self.post(arrival, task, &slot);
         }
         if let Some(after) = fate.repeat_after {
-            self.post(arrival + after, request, &Slot::default());
+            self.post(arrival + after, task, &Slot::default());
         }
         self.settle(Instant::now());
         let is_lost = fate.reply_lost || fate.request_lost || self.condition == Condition::Mute;
@@ -128,10 +142,10 @@ impl State {
         Ok(Sent { answer_at, slot })
     }
 
-    fn post(&mut self, arrival: Instant, request: &Request, slot: &Slot) {
+    fn post(&mut self, arrival: Instant, task: &Task, slot: &Slot) {
         self.sequence += 1;
         let letter = Letter {
-            request: request.clone(),
+            task: task.clone(),
             answer: Arc::clone(slot),
         };
         self.inbox.insert((arrival, self.sequence), letter);
@@ -151,9 +165,13 @@ impl State {
             let answer = match &self.condition {
                 Condition::Failing(error) => Err(MasterError::Server(error.clone())),
                 Condition::Deaf => continue,
-                _ => Ok(self
-                    .store
-                    .apply(&letter.request, self.clock.at(arrival.max(self.thawed)))),
+                _ => {
+                    let now = self.clock.at(arrival.max(self.thawed));
+                    Ok(match &letter.task {
+                        Task::Do(request) => Reply::Answer(self.store.apply(request, now)),
+                        Task::Ask(question) => Reply::Sight(self.store.tell(question, now)),
+                    })
+                }
             };
             *letter.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
         }
@@ -182,7 +200,7 @@ impl State {
 
 impl Sent {
     /// The answer, if the master gave one.
-    pub(super) fn take(&self) -> Option<Result<Answer, MasterError>> {
+    pub(super) fn take(&self) -> Option<Result<Reply, MasterError>> {
         self.slot
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

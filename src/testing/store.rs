@@ -6,7 +6,10 @@ use std::{
 };
 
 use crate::{
-    master::{FenceWrite, Missing, Operation, Request},
+    master::{
+        FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Missing, Operation, Question,
+        Request, Sight,
+    },
     mutant::Mutant,
     outcome::Answer,
     token::Token,
@@ -39,12 +42,87 @@ struct Entry {
 impl Store {
     pub(super) fn apply(&mut self, request: &Request, now: Duration) -> Answer {
         self.expire(now);
-        match request.operation {
-            Operation::Acquire { ttl_ms } => self.acquire(request, ttl_ms),
-            Operation::Extend {
-                ttl_ms, missing, ..
-            } => self.extend(request, ttl_ms, missing),
-            Operation::Release => self.release(request),
+        let quarantine = self.guard(request);
+        match (request.operation, quarantine) {
+            (Operation::Acquire { .. }, Some(time_left)) => Answer::Quarantined {
+                time_left,
+                missing: false,
+            },
+            (Operation::Acquire { ttl_ms }, None) => self.acquire(request, ttl_ms),
+            (
+                Operation::Extend {
+                    ttl_ms, missing, ..
+                },
+                quarantine,
+            ) => match (self.extend(request, ttl_ms, missing), quarantine) {
+                (answer @ (Answer::Extended | Answer::Missing), Some(time_left))
+                    if self.mutant != Some(Mutant::QuarantineCounted) =>
+                {
+                    Answer::Quarantined {
+                        time_left,
+                        missing: answer == Answer::Missing,
+                    }
+                }
+                (answer, _) => answer,
+            },
+            (Operation::Release, _) => self.release(request),
+        }
+    }
+
+    pub(super) fn tell(&mut self, question: &Question, now: Duration) -> Sight {
+        self.expire(now);
+        match question {
+            Question::Inspect { resource, guarded } => {
+                let name = resource.iter().next().unwrap_or_default();
+                let entry = self.keys.get(name);
+                Sight {
+                    value: entry.map(|entry| entry.value.clone()),
+                    time_left: entry.and_then(|entry| self.left(entry)),
+                    fence: resource.fence_keys().map(|key| self.fence(key)).sum(),
+                    guard: guarded.then(|| self.guard_sight()),
+                }
+            }
+            Question::GuardState => Sight::of_guard(self.guard_sight()),
+            Question::Initialise if self.guard_sight() == GuardSight::Ready => {
+                Sight::of_guard(GuardSight::Ready)
+            }
+            Question::Initialise => {
+                self.set(GUARD_MARKER, "1", None);
+                self.keys.remove(GUARD_QUARANTINE);
+                Sight::of_guard(GuardSight::Initialised)
+            }
+        }
+    }
+
+    /// Marks the master if it has forgotten that it was; gives the time left if it is in quarantine.
+    fn guard(&mut self, request: &Request) -> Option<Duration> {
+        let guard_ms = request.guard_ms?;
+        let is_acquire = matches!(request.operation, Operation::Acquire { .. });
+        if self.mutant == Some(Mutant::GuardOnlyInAcquire) && !is_acquire {
+            return None;
+        }
+        if !self.keys.contains_key(GUARD_MARKER) {
+            self.set(GUARD_MARKER, "1", None);
+            self.set_for(GUARD_QUARANTINE, "1", guard_ms);
+        }
+        match self.guard_sight() {
+            GuardSight::Quarantined { time_left } => Some(time_left),
+            _ => None,
+        }
+    }
+
+    fn guard_sight(&self) -> GuardSight {
+        if !self.keys.contains_key(GUARD_MARKER) {
+            return GuardSight::Unmarked;
+        }
+        match self.keys.get(GUARD_QUARANTINE) {
+            None => GuardSight::Ready,
+            Some(entry) => GuardSight::Quarantined {
+                time_left: self
+                    .left(entry)
+                    .unwrap_or_default()
+                    .max(Duration::from_millis(1)),
+            },
         }
     }
 
@@ -102,7 +180,7 @@ impl Store {
     }
 
     fn acquire(&mut self, request: &Request, ttl_ms: u64) -> Answer {
-        let token = request.token.reveal();
+        let token = request.value();
         let seen = self.seen(request);
         let (mut busy, mut wait, mut free) = (false, Some(Duration::ZERO), false);
         for key in request.resources.iter() {
@@ -151,7 +229,7 @@ impl Store {
     }
 
     fn extend(&mut self, request: &Request, ttl_ms: u64, missing: Missing) -> Answer {
-        let token = request.token.reveal();
+        let token = request.value();
         let mut is_missing = false;
         for (key, fence_key) in request.resources.iter().zip(request.resources.fence_keys()) {
             match self.keys.get(key) {
@@ -190,7 +268,7 @@ impl Store {
             self.released.clear();
         }
         self.released.insert(request.token);
-        let token = request.token.reveal();
+        let token = request.value();
         let mut all = true;
         for key in request.resources.iter() {
             let is_ours = self.keys.get(key).is_some_and(|entry| entry.value == token);
