@@ -125,6 +125,9 @@ pub use error::{
     AcquireError, Attempts, ExtendError, InvalidTtl, ReleaseError, TTL_MAX, TTL_MIN, UsingError,
 };
 pub use fence::{Fence, Fencing};
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub use fleet::config_of;
 pub use fred;
 pub use initialise::{Initialisation, InitialiseError, InitialiseState, InitialisedMaster};
 pub use inspect::{Finding, GuardState, Holder, InspectError, Inspection, KeyState, Possession};

@@ -47,6 +47,12 @@ pub(crate) enum Task {
     /// over, a second process of it kills the group.
     #[command(after_help = RUN_AFTER)]
     Run(Box<Run>),
+    /// Looks at the masters, and says what would break the guarantees.
+    ///
+    /// Reads only. Each finding has why it matters, and what to set. What cannot be looked at, since the
+    /// service denies it, is a finding too.
+    #[command(after_help = DOCTOR_AFTER)]
+    Doctor(Doctor),
     /// Prints a script that completes fredlock's command line in a shell.
     ///
     /// For bash: fredlock completions bash > ~/.local/share/bash-completion/completions/fredlock
@@ -76,6 +82,39 @@ Exit status:
 Examples:
   fredlock run --no-wait -E 0 --min-hold 30s nightly-report -- /usr/local/bin/report
   fredlock run --ttl 10s --wait 5m deploy:web deploy:api -- sh -c './deploy --fence $FREDLOCK_FENCE'";
+
+const DOCTOR_AFTER: &str = "\
+Exit status:
+   0  healthy: nothing was found
+   1  warnings, or something could not be looked at
+   2  broken: no lock can be had, or the guarantees do not hold
+  64  the command line is wrong
+
+JSON (--json); fields stay, and others may be added:
+  status    healthy, warnings or broken
+  ttl_ms    the ttl that the round trips were measured against
+  quorum    how many masters have to agree
+  masters   for each: master, reachable, error, server, native_commands, uptime_seconds,
+            round_trip_ms, clock_offset_ms, restart_guard; null where it is not known
+  findings  for each: check, level (unknown, warning or broken), master (null: all), finding, why, cure
+
+Checks: quorum, even-number, single-master, unreachable, slow, same-server, replica, cluster-node,
+sentinel, replicas-attached, eviction, memory, persistence, restarted, version, scripts, info,
+config, clock, maxclients";
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) masters: Masters,
+
+    /// The ttl of your locks: what is slow, or has just been restarted, is so against it.
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = ttl)]
+    pub(crate) ttl: Duration,
+
+    /// Writes JSON, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Masters {

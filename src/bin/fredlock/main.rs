@@ -6,12 +6,14 @@
 //! | `args` | the command line and its help |
 //! | `status` | the exit statuses |
 //! | `report` | what is said on standard error, without ever waiting for it |
+//! | `doctor` | `fredlock doctor`: `probe` asks a master, `judge` finds what is wrong, `report` tells it |
 //! | `run` | `fredlock run`: `hold` has the lock, `supervise` the command, `family` its processes, `stand_in` what becomes the command, `guard` the process that outlives a killed fredlock, `terminal` the terminal, `signals` what was sent to fredlock |
 
 #[cfg(not(unix))]
 compile_error!("the tool runs commands in process groups and needs a Unix; build without `cli`");
 
 mod args;
+mod doctor;
 mod report;
 mod run;
 mod status;
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     };
     ExitCode::from(match arguments.task {
         Task::Run(task) => run::run(&task),
+        Task::Doctor(task) => doctor::run(&task),
         Task::Completions { shell } => {
             let mut command = Arguments::command();
             clap_complete::generate(shell, &mut command, "fredlock", &mut std::io::stdout());

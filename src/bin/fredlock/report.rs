@@ -119,6 +119,13 @@ impl Reporter {
     }
 }
 
+/// Says something where nothing has to be done in time.
+pub(crate) fn say(text: &str) {
+    let text = text.replace(['\n', '\r'], " ");
+    // Nobody to tell.
+    writeln!(io::stderr().lock(), "fredlock: {text}").ok();
+}
+
 fn write(lines: &Receiver<Line>) {
     // While the command has the terminal, writing to it could stop this process.
     SigSet::from(Signal::SIGTTOU).thread_block().ok();
