@@ -84,7 +84,10 @@ impl Fleet {
     }
 }
 
-/// The configuration that a URL stands for, or what is wrong with it.
+/// The configuration that a URL stands for.
+///
+/// # Errors
+/// What is wrong with it.
 #[cfg_attr(
     not(feature = "cli"),
     expect(unreachable_pub, reason = "only the tool needs it outside")

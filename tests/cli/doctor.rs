@@ -422,7 +422,13 @@ async fn a_user_without_info_is_found() {
 async fn what_config_would_tell_is_unknown_where_it_is_denied_and_never_right() {
     let server = Server::start_with(&DURABLE).await;
     let url = user(&server, &["-config"]).await;
-    let report = expect(&url, &server.addr(), &[], &["config unknown it", "restarted warning it"]).await;
+    let report = expect(
+        &url,
+        &server.addr(),
+        &[],
+        &["config unknown it", "restarted warning it"],
+    )
+    .await;
     let finding = report["findings"][0]["finding"].as_str().unwrap();
     assert!(
         finding.contains("appendfsync") && finding.contains("NOPERM"),

@@ -138,6 +138,23 @@ async fn a_tool_that_is_stopped_past_the_end_does_not_save_its_command() {
 }
 
 #[tokio::test]
+async fn a_command_is_guarded_before_it_begins() {
+    let servers = Servers::start(1).await;
+    // Stopped by the very first thing that the command does.
+    let script = format!("kill -STOP $PPID; echo $$; {BEATS}");
+    for _ in 0..3 {
+        let mut running = Running::start(run(
+            &servers,
+            &["--ttl", "500ms", "job", "--", "sh", "-c", &script],
+        ));
+        let command = pid(&running.line().await.unwrap());
+        eventually("the command has ended", async || !is_alive(command)).await;
+        running.signal(Signal::SIGCONT);
+        assert_eq!(running.status().await, 76);
+    }
+}
+
+#[tokio::test]
 async fn nobody_who_reads_what_is_said_holds_up_the_end() {
     let servers = Servers::start(3).await;
     // More than a pipe holds, which nobody reads.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod doctor;
+mod inspect;
 mod losing;
 mod processes;
 mod signals;

@@ -182,11 +182,13 @@ async fn waiting_is_shown_on_a_terminal_alone_and_ends_with_ctrl_c() {
         .await;
     let mut shell = Shell::start(&servers);
     shell.types("$tool run job -- true; echo st:$?\n");
-    shell.shows("waiting for job: for 1m").await;
+    shell
+        .shows("waiting for job: held by somebody else, for 1m")
+        .await;
     shell.types(CTRL_Z);
     shell.shows("Stopped").await;
     shell.types("fg; echo end:$?\n");
-    shell.shows("waiting for job: for").await;
+    shell.shows("waiting for job: held by").await;
     shell.types(CTRL_C);
     shell.shows("end:130").await;
 }

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 use crate::support::servers::Servers;
-use crate::tool::{LIMIT, Running, eventually, freed, outcome, output, run};
+use crate::tool::{LIMIT, Running, eventually, freed, outcome, output, run, tool};
 
 #[tokio::test]
 async fn it_waits_until_the_holder_has_gone_however_long_that_is() {
@@ -55,13 +55,14 @@ async fn a_signal_ends_the_waiting_and_leaves_no_key() {
 }
 
 #[tokio::test]
-async fn the_command_finds_resources_and_fence_in_its_environment_over_what_was_inherited() {
+async fn the_command_finds_resources_fence_and_label_in_its_environment_over_what_was_inherited() {
     let servers = Servers::start(3).await;
     let mut last = 0;
     for _ in 0..2 {
-        let script = "echo \"$FREDLOCK_RESOURCES\"; echo $FREDLOCK_FENCE";
+        let script = "echo \"$FREDLOCK_RESOURCES\"; echo $FREDLOCK_FENCE; echo \"$FREDLOCK_LABEL\"";
         let mut command = run(&servers, &["b", "a", "b", "--", "sh", "-c", script]);
         command
+            .env("FREDLOCK_LABEL", "inherited")
             .env("FREDLOCK_RESOURCES", "inherited")
             .env("FREDLOCK_FENCE", "1");
         let said = String::from_utf8(output(command).await.stdout).unwrap();
@@ -70,6 +71,7 @@ async fn the_command_finds_resources_and_fence_in_its_environment_over_what_was_
         let fence: u64 = lines[2].parse().unwrap();
         assert!(fence > last.max(1), "{fence} after {last}");
         last = fence;
+        assert!(lines[3].contains('/') && lines[3] != "inherited", "{said}");
     }
 }
 
@@ -207,4 +209,67 @@ async fn the_longest_hold_ends_the_command_and_the_lock_by_then() {
         "long before the ttl"
     );
     freed(&servers, "job").await;
+}
+
+#[tokio::test]
+async fn who_holds_it_is_told_by_the_label() {
+    let servers = Servers::start(3).await;
+    let words = [
+        "--label",
+        "web 1: deploy",
+        "job",
+        "--",
+        "sh",
+        "-c",
+        "echo $FREDLOCK_LABEL; exec sleep 1000",
+    ];
+    let mut holding = Running::start(run(&servers, &words));
+    assert_eq!(holding.line().await.as_deref(), Some("web 1: deploy"));
+    let busy = outcome(run(&servers, &["-n", "job", "--", "true"])).await;
+    assert_eq!(busy.0, 75);
+    assert!(
+        busy.1.contains("job is held by web 1: deploy, for "),
+        "{busy:?}"
+    );
+    holding.signal(Signal::SIGTERM);
+    assert_eq!(holding.status().await, 143);
+    let wrong = outcome(run(&servers, &["--label", "", "job", "--", "true"])).await;
+    assert_eq!(wrong.0, 64, "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_restart_guard_keeps_new_masters_out_until_they_are_initialised() {
+    let servers = Servers::start(3).await;
+    let guarded = [
+        "-n",
+        "--ttl",
+        "1s",
+        "--restart-guard",
+        "1m",
+        "job",
+        "--",
+        "true",
+    ];
+    let too_long = outcome(run(
+        &servers,
+        &["--ttl", "2m", "--restart-guard", "1m", "job", "--", "true"],
+    ))
+    .await;
+    assert_eq!(too_long.0, 64, "{too_long:?}");
+    let early = outcome(run(&servers, &guarded)).await;
+    assert_eq!(early.0, 69, "{early:?}");
+    let masters = servers.urls().join(",");
+    let init = async || outcome(tool(&["init", "--masters", &masters])).await;
+    assert_eq!(init().await, (0, String::new()));
+    assert_eq!(outcome(run(&servers, &guarded)).await, (0, String::new()));
+    // Again, which is harmless; and with a master that came up empty, which has to wait.
+    assert_eq!(init().await.0, 0);
+    servers[0].flush_all().await;
+    let in_use = init().await;
+    assert_eq!(in_use.0, 75, "{in_use:?}");
+    assert_eq!(servers[0].keys().await, [""; 0]);
+    servers.kill(&[1]).await;
+    let unanswered = init().await;
+    assert_eq!(unanswered.0, 69, "{unanswered:?}");
+    assert!(unanswered.1.contains(&servers[1].addr()), "{unanswered:?}");
 }

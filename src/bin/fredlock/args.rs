@@ -3,6 +3,7 @@
 use std::{ffi::OsString, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
+use fredlock::OwnerLabel;
 
 /// The shortest ttl: below it a process cannot be ended for certain within what is left.
 const TTL_MIN: Duration = Duration::from_millis(500);
@@ -47,12 +48,25 @@ pub(crate) enum Task {
     /// over, a second process of it kills the group.
     #[command(after_help = RUN_AFTER)]
     Run(Box<Run>),
+    /// Shows who holds resources, on which masters, and for how long.
+    ///
+    /// Reads only. Of the value that a holder's key has no more is shown than eight characters, since
+    /// whoever knows it can release the lock.
+    #[command(after_help = INSPECT_AFTER)]
+    Inspect(Inspect),
     /// Looks at the masters, and says what would break the guarantees.
     ///
     /// Reads only. Each finding has why it matters, and what to set. What cannot be looked at, since the
     /// service denies it, is a finding too.
     #[command(after_help = DOCTOR_AFTER)]
     Doctor(Doctor),
+    /// Marks new masters as such, so that a restart guard need not wait.
+    ///
+    /// Call it only if no master has come up empty within the longest ttl in use: the masters cannot tell
+    /// a new cluster from one that has lost everything a moment ago. Harmless once the masters are in
+    /// use: those that came up empty since are left to their quarantine then.
+    #[command(after_help = INIT_AFTER)]
+    Init(Init),
     /// Prints a script that completes fredlock's command line in a shell.
     ///
     /// For bash: fredlock completions bash > ~/.local/share/bash-completion/completions/fredlock
@@ -67,6 +81,7 @@ Environment of the command (set over what was inherited):
   FREDLOCK_RESOURCES  the resources, sorted, one on a line
   FREDLOCK_FENCE      a number greater than that of every earlier holder: hand it to what you write
                       to, which has to refuse smaller ones
+  FREDLOCK_LABEL      the label
 
 Exit status:
   that of the command, or 128 + N if signal N ended it; and
@@ -82,6 +97,44 @@ Exit status:
 Examples:
   fredlock run --no-wait -E 0 --min-hold 30s nightly-report -- /usr/local/bin/report
   fredlock run --ttl 10s --wait 5m deploy:web deploy:api -- sh -c './deploy --fence $FREDLOCK_FENCE'";
+
+const INSPECT_AFTER: &str = "\
+Exit status:
+   0  every resource was looked at
+  64  the command line, or the list of masters, is wrong
+  69  too few masters can tell who holds it
+
+JSON (--json): an array with an object for each resource; fields stay, and others may be added:
+  resource, verdict (held, free, split or unknown), holder, label, for_at_least_ms, and
+  masters  for each: master, state (held, free or failed), error, holder, label, time_left_ms,
+           fence, restart_guard (ready, quarantined or unmarked), took_ms; null where there is none";
+
+const INIT_AFTER: &str = "\
+Exit status:
+   0  every master is initialised
+  64  the command line, or the list of masters, is wrong
+  69  not every master answered
+  75  the masters are in use, and some came up empty: these vote when the guard's time is over";
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Inspect {
+    #[command(flatten)]
+    pub(crate) masters: Masters,
+
+    /// Writes JSON, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// What to look at.
+    #[arg(value_name = "RESOURCE", required = true)]
+    pub(crate) resources: Vec<String>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Init {
+    #[command(flatten)]
+    pub(crate) masters: Masters,
+}
 
 const DOCTOR_AFTER: &str = "\
 Exit status:
@@ -132,6 +185,12 @@ pub(crate) struct Masters {
         required = true
     )]
     pub(crate) masters: Vec<String>,
+
+    /// How long a master that came up empty has no vote: the same for all users of the masters.
+    ///
+    /// At least the longest ttl in use. See `fredlock init`. [default: no guard]
+    #[arg(long, env = "FREDLOCK_RESTART_GUARD", value_name = "DURATION", value_parser = duration)]
+    pub(crate) restart_guard: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -174,6 +233,10 @@ pub(crate) struct Run {
     /// How long after SIGTERM comes SIGKILL; at most a third of the ttl.
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub(crate) grace: Duration,
+
+    /// What this holder calls itself, for whoever looks at the lock: 1 to 128 bytes. [default: HOST/PID]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<OwnerLabel>,
 
     /// Says nothing where the lock is busy, and shows no progress.
     #[arg(short, long, conflicts_with = "verbose")]

@@ -6,6 +6,8 @@
 //! | `args` | the command line and its help |
 //! | `status` | the exit statuses |
 //! | `report` | what is said on standard error, without ever waiting for it |
+//! | `connect` | from the command line to connected masters |
+//! | `inspect`, `init` | `fredlock inspect`, `fredlock init` |
 //! | `doctor` | `fredlock doctor`: `probe` asks a master, `judge` finds what is wrong, `report` tells it |
 //! | `run` | `fredlock run`: `hold` has the lock, `supervise` the command, `family` its processes, `stand_in` what becomes the command, `guard` the process that outlives a killed fredlock, `terminal` the terminal, `signals` what was sent to fredlock |
 
@@ -13,7 +15,10 @@
 compile_error!("the tool runs commands in process groups and needs a Unix; build without `cli`");
 
 mod args;
+mod connect;
 mod doctor;
+mod init;
+mod inspect;
 mod report;
 mod run;
 mod status;
@@ -43,7 +48,9 @@ fn main() -> ExitCode {
     };
     ExitCode::from(match arguments.task {
         Task::Run(task) => run::run(&task),
+        Task::Inspect(task) => inspect::run(&task),
         Task::Doctor(task) => doctor::run(&task),
+        Task::Init(task) => init::run(&task),
         Task::Completions { shell } => {
             let mut command = Arguments::command();
             clap_complete::generate(shell, &mut command, "fredlock", &mut std::io::stdout());

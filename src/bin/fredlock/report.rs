@@ -126,6 +126,11 @@ pub(crate) fn say(text: &str) {
     writeln!(io::stderr().lock(), "fredlock: {text}").ok();
 }
 
+/// Writes a line of what was asked for.
+pub(crate) fn print(line: &str) {
+    writeln!(io::stdout().lock(), "{line}").ok();
+}
+
 fn write(lines: &Receiver<Line>) {
     // While the command has the terminal, writing to it could stop this process.
     SigSet::from(Signal::SIGTTOU).thread_block().ok();

@@ -47,6 +47,24 @@ impl Family {
         }
     }
 
+    /// Waits until the stand-in has stopped itself, or ended.
+    pub(super) fn await_stand_in(&mut self) {
+        #[cfg(target_os = "linux")]
+        {
+            use nix::sys::wait::{Id, waitid};
+            let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            while waitid(Id::Pid(self.leader), look) == Err(Errno::EINTR) {}
+            // The stop is no news.
+            waitid(
+                Id::Pid(self.leader),
+                WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG,
+            )
+            .ok();
+        }
+        #[cfg(not(target_os = "linux"))]
+        while waitpid(self.leader, Some(WaitPidFlag::WUNTRACED)) == Err(Errno::EINTR) {}
+    }
+
     /// The id of the command, and of its group.
     pub(super) fn group(&self) -> Pid {
         self.leader

@@ -83,6 +83,12 @@ impl Guard {
         }
     }
 
+    /// Has the guard's time come, without this process having told it more? Then it has killed the
+    /// group, or is about to.
+    pub(super) fn has_fired(&self) -> bool {
+        self.end_ms != 0 && now_ms() >= self.end_ms
+    }
+
     pub(super) fn dismiss(&mut self) {
         self.tell("dismissed\n");
         // Not by the end of the pipe alone.

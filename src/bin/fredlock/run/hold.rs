@@ -9,12 +9,15 @@ use std::{
     time::Duration,
 };
 
-use fredlock::{AcquireError, Answer, BuildError, LostReason, Redlock, Retry, UsingError};
+use fredlock::{
+    AcquireError, Answer, BuildError, LostReason, OwnerLabel, Possession, Redlock, Retry,
+    UsingError,
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Event, plan::Plan};
-use crate::{args, status};
+use crate::{args, connect, status};
 
 /// How long too few masters are waited for where no other time was asked for: a restart of theirs.
 const NO_QUORUM_MAX: Duration = Duration::from_secs(10);
@@ -50,6 +53,7 @@ pub(super) struct Failure {
 pub(super) async fn hold(
     task: args::Run,
     plan: Plan,
+    label: Option<OwnerLabel>,
     events: Sender<Event>,
     stop: CancellationToken,
 ) {
@@ -57,7 +61,7 @@ pub(super) async fn hold(
     let connected = tokio::select! {
         biased;
         () = stop.cancelled() => return tell(Event::Over(End::Cancelled)),
-        connected = connect(&task, plan) => connected,
+        connected = connect(&task, plan, label) => connected,
     };
     let redlock = match connected {
         Ok(redlock) => redlock,
@@ -76,11 +80,17 @@ pub(super) async fn hold(
     tell(Event::Over(end));
 }
 
-async fn connect(task: &args::Run, plan: Plan) -> Result<Redlock, BuildError> {
-    let urls = task.masters.masters.iter().map(|url| url.trim().to_owned());
-    Redlock::builder()
-        .urls(urls)
-        .settings(|settings| settings.extension_threshold(plan.threshold))
+async fn connect(
+    task: &args::Run,
+    plan: Plan,
+    label: Option<OwnerLabel>,
+) -> Result<Redlock, BuildError> {
+    connect::builder(&task.masters)
+        .settings(|settings| {
+            settings
+                .extension_threshold(plan.threshold)
+                .owner_label(label)
+        })
         .connect()
         .await
 }
@@ -129,7 +139,7 @@ impl Holder<'_> {
                 Err(error) => return End::Failed(other_failure(&error)),
             };
             if !is_worth_another_try(&error) {
-                return End::Failed(self.failure(&error));
+                return End::Failed(self.failure(&error).await);
             }
             let is_busy = error.is_busy();
             let alone = if is_busy {
@@ -142,12 +152,13 @@ impl Holder<'_> {
             };
             let is_too_long = left.is_none() && alone >= NO_QUORUM_MAX;
             if only_once || is_last || is_too_long {
-                return End::Failed(self.failure(&error));
+                return End::Failed(self.failure(&error).await);
             }
             let waited = whole(self.begun.elapsed());
             let progress = if is_busy {
+                let who = self.holder().await;
                 format!(
-                    "waiting for {}: {}, waited {waited}",
+                    "waiting for {}: held by {who}, {}, waited {waited}",
                     self.names(),
                     time_left(&error)
                 )
@@ -156,6 +167,19 @@ impl Holder<'_> {
             };
             drop(self.events.send(Event::Waiting(progress)));
         }
+    }
+
+    /// Who has one of the resources, as far as masters can tell.
+    async fn holder(&self) -> String {
+        for resource in &self.task.resources {
+            if let Ok(inspection) = self.redlock.inspect(resource).await
+                && let Possession::Held { holder, .. } = inspection.verdict()
+                && let Some(label) = holder.label()
+            {
+                return label.to_string();
+            }
+        }
+        "somebody else".to_owned()
     }
 
     /// While it is held, the routine is what sees the end, and the release is waited for.
@@ -170,16 +194,21 @@ impl Holder<'_> {
         self.task.resources.join(", ")
     }
 
-    fn failure(&self, error: &AcquireError) -> Failure {
+    async fn failure(&self, error: &AcquireError) -> Failure {
         let mut text = String::new();
         let names = self.names();
         let waited = whole(self.begun.elapsed());
+        let who = if error.is_busy() {
+            self.holder().await
+        } else {
+            String::new()
+        };
         let (status, told) = match cause(error) {
             AcquireError::Busy(_) => (
                 self.task.conflict_exit_code,
                 write!(
                     text,
-                    "{names} is held by somebody else, {} (waited {waited}): try again later, or --wait longer",
+                    "{names} is held by {who}, {} (waited {waited}): try again later, or --wait longer",
                     time_left(error)
                 ),
             ),
@@ -229,15 +258,8 @@ fn is_worth_another_try(error: &AcquireError) -> bool {
 }
 
 fn build_failure(error: &BuildError) -> Failure {
-    let (status, cure) = match error {
-        BuildError::Unfit { .. } => (status::NO_QUORUM, "name another server in --masters"),
-        BuildError::InvalidUrl { .. } => (status::USAGE, "such as redis://10.0.0.1:6379"),
-        _ => (status::USAGE, "look at --masters, or FREDLOCK_MASTERS"),
-    };
-    Failure {
-        status,
-        text: format!("{error}: {cure}"),
-    }
+    let (status, text) = connect::failure(error);
+    Failure { status, text }
 }
 
 fn other_failure(error: &dyn std::error::Error) -> Failure {

@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use fredlock::OwnerLabel;
 use nix::{
     sys::signal::{Signal as Posix, killpg},
     unistd::getpgrp,
@@ -73,6 +74,7 @@ pub(crate) fn run(task: &args::Run) -> u8 {
 struct Session<'a> {
     task: &'a args::Run,
     plan: Plan,
+    label: Option<OwnerLabel>,
     reporter: Reporter,
     events: Receiver<Event>,
     stop: CancellationToken,
@@ -92,11 +94,19 @@ impl<'a> Session<'a> {
             .build()
             .map_err(|error| system("start threads", &error))?;
         let plan = Plan::of(task);
+        let label = task.label.clone().or_else(default_label);
         let stop = CancellationToken::new();
-        drop(runtime.spawn(hold(task.clone(), plan, sender, stop.clone())));
+        drop(runtime.spawn(hold(
+            task.clone(),
+            plan,
+            label.clone(),
+            sender,
+            stop.clone(),
+        )));
         Ok(Self {
             task,
             plan,
+            label,
             reporter,
             events,
             stop,
@@ -168,8 +178,14 @@ impl<'a> Session<'a> {
 
     fn with_lock(&self, lock: &fredlock::Signal) -> u8 {
         let held_since = Instant::now();
-        let supervisor =
-            Supervisor::start(self.task, self.plan, lock, &self.events, &self.reporter);
+        let supervisor = Supervisor::start(
+            self.task,
+            self.plan,
+            self.label.as_ref().map_or("", OwnerLabel::as_str),
+            lock,
+            &self.events,
+            &self.reporter,
+        );
         let ended = match supervisor {
             Ok(supervisor) => supervisor.run(),
             Err(error) => {
@@ -181,7 +197,7 @@ impl<'a> Session<'a> {
         };
         let Ended { status, why } = ended;
         let was_ours = lock.check();
-        if was_ours.is_ok() && !matches!(why, Some(Why::NotExtended | Why::Lost(_))) {
+        if was_ours.is_ok() && !matches!(why, Some(Why::NotExtended | Why::Lost(_) | Why::Asleep)) {
             self.hold_on(lock, held_since, status);
         }
         self.release();
@@ -249,6 +265,12 @@ impl<'a> Session<'a> {
             }
         }
     }
+}
+
+/// Where to look for it: on which machine, and which process.
+fn default_label() -> Option<OwnerLabel> {
+    let host = nix::unistd::gethostname().ok()?.into_string().ok()?;
+    OwnerLabel::new(format!("{host}/{}", std::process::id())).ok()
 }
 
 /// What the command line alone does not show.

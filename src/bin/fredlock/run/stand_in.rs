@@ -12,7 +12,10 @@ use std::{
     process::Command,
 };
 
-use nix::unistd::{getpid, getppid};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::{getpid, getppid},
+};
 
 use super::terminal::Terminal;
 use crate::status;
@@ -40,6 +43,8 @@ pub(crate) fn main(mut words: impl Iterator<Item = OsString>) -> u8 {
     {
         terminal.hand_to(getpid());
     }
+    // Until the guard knows of it; whoever started it continues it then.
+    kill(getpid(), Signal::SIGSTOP).ok();
     let error = Command::new(&program).args(words).exec();
     #[expect(clippy::print_stderr, reason = "there is nobody else to say it")]
     {
@@ -56,7 +61,7 @@ pub(crate) fn main(mut words: impl Iterator<Item = OsString>) -> u8 {
 /// its group.
 fn die_with_parent() {
     #[cfg(target_os = "linux")]
-    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).ok();
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).ok();
 }
 
 fn cure(error: &io::Error, program: &OsString) -> String {

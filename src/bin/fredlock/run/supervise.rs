@@ -40,6 +40,8 @@ pub(super) enum Why {
     NotExtended,
     /// The lock is lost.
     Lost(String),
+    /// This process was stopped until the guard had to act.
+    Asleep,
     /// It is held as long as it may be.
     MaxHold,
     /// It has ended by itself, and left something behind.
@@ -79,10 +81,11 @@ struct Ending {
 }
 
 impl<'a> Supervisor<'a> {
-    /// Starts the command.
+    /// Starts what will become the command in [`run`](Self::run).
     pub(super) fn start(
         task: &args::Run,
         plan: Plan,
+        label: &str,
         lock: &'a fredlock::Signal,
         events: &'a Receiver<Event>,
         reporter: &'a Reporter,
@@ -110,9 +113,12 @@ impl<'a> Supervisor<'a> {
             .args(&task.command)
             .env("FREDLOCK_RESOURCES", resources.join("\n"))
             .env("FREDLOCK_FENCE", lock.fence().to_string())
+            .env("FREDLOCK_LABEL", label)
             .process_group(0)
             .spawn()?;
         let group = guard::pid(command.id());
+        let mut family = Family::new(group, strangers);
+        family.await_stand_in();
         guard.watch(group);
         Ok(Self {
             plan,
@@ -121,7 +127,7 @@ impl<'a> Supervisor<'a> {
             lock,
             events,
             reporter,
-            family: Family::new(group, strangers),
+            family,
             guard,
             terminal,
             given,
@@ -133,6 +139,11 @@ impl<'a> Supervisor<'a> {
 
     /// Returns once nothing of the command is left.
     pub(super) fn run(mut self) -> Ended {
+        // Not before the guard knows when it has to end; nor if that has come already.
+        self.keep_time();
+        if self.ending.is_none() {
+            self.family.signal(Posix::SIGCONT);
+        }
         loop {
             self.hear();
             let is_left = match &self.ending {
@@ -159,6 +170,9 @@ impl<'a> Supervisor<'a> {
     fn keep_time(&mut self) -> Duration {
         let now = Instant::now();
         let left = self.lock.remaining();
+        if self.guard.has_fired() && !matches!(&self.ending, Some(ending) if ending.is_killed) {
+            self.terminate(Why::Asleep, now);
+        }
         // Its turn comes only where this one has missed its own.
         self.guard.allow(left.saturating_sub(self.plan.margin / 2));
         let (mut kill_at, mut why) = (
@@ -239,6 +253,9 @@ impl<'a> Supervisor<'a> {
             Why::Lost(reason) => self
                 .reporter
                 .error(&format!("the lock is lost: kills the command: {reason}")),
+            Why::Asleep => self.reporter.error(
+                "was stopped, or did not get to run, until the lock's time was nearly over: kills the command",
+            ),
             Why::MaxHold => self
                 .reporter
                 .error("--max-hold is nearly over: ends the command"),
