@@ -211,12 +211,10 @@ impl Builder {
     ///
     /// Each one more allows one master less to be down, and buys masters that may forget: with a
     /// quorum of q, exclusion and the order of fences survive 2q − N − 1 masters that come back
-    /// empty while locks are held (none for the majority of an odd N, one for 3 of 4 or for 2q = N + 2,
-    /// two for 4 of 5). That takes no time, unlike [`restart_guard`](Self::restart_guard). All
-    /// clients of the same resources should have the same.
-    ///
-    /// The number counts the pairs of quorums: they share at least 2q − N masters, one of which has
-    /// to remember.
+    /// empty while locks are held (none for 3 of 5, one for 3 of 4, two for 4 of 5), since any two
+    /// quorums share 2q − N masters, one of which has to remember. Nothing has to wait for it, unlike
+    /// under [`restart_guard`](Self::restart_guard). All clients of the same resources should have
+    /// the same: the smallest decides.
     pub fn quorum(mut self, quorum: usize) -> Self {
         self.quorum = Some(quorum);
         self
@@ -241,7 +239,7 @@ impl Builder {
     /// cluster gives no lock until the guard's time is over, unless
     /// [`Redlock::initialise`] was called; so does one that is in use and has no marker yet. All
     /// clients of the same masters must have the same guard: one without it is let in by a master in
-    /// quarantine.
+    /// quarantine, and with different ones the first to ask decides how long that lasts.
     pub fn restart_guard(mut self, guard: impl Into<Option<Duration>>) -> Self {
         self.guard = guard.into();
         self

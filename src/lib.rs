@@ -25,7 +25,7 @@
 //! ```
 //!
 //! [`Redlock::using`] runs a routine under a lock that is extended as long as it runs.
-//! [`Redlock::acquire`] gives a [`Lock`] to extend and release by hand; [`Redlock::try_acquire`]
+//! [`Redlock::inspect`] tells who holds what. [`Redlock::acquire`] gives a [`Lock`] to extend and release by hand; [`Redlock::try_acquire`]
 //! does not wait.
 //!
 //! What happens is told by [`tracing`](https://docs.rs/tracing) spans and events with the target
@@ -35,7 +35,7 @@
 //!
 //! - **Exclusion.** At most one holder's validity covers any moment, if the clocks of masters and
 //!   clients run at rates that differ by less than the drift factor ([`Builder::drift_factor`]), and
-//!   masters keep what they acknowledged.
+//!   masters keep what they acknowledged, or the restart guard ([`Builder::restart_guard`]) covers it.
 //! - **Fences.** Of any two acquisitions of which the first was held before the second began, the
 //!   second has the larger [`Fence`], with no assumption about time, while a quorum of masters remembers.
 //! - **Notice.** A holder's [`Signal`] fires no later than the end of its validity, measured on its
@@ -49,11 +49,13 @@
 //! - A lock cannot stop the write of a holder that was paused past its validity: it thinks that it
 //!   holds the lock until it looks. That is what the fence is for, at the resource that is protected.
 //! - A master that restarts empty has forgotten its locks and fences: then two holders are possible.
-//!   Give masters persistence with `appendfsync always`, and `maxmemory-policy noeviction`.
+//!   Give masters persistence with `appendfsync always`, or set a restart guard
+//!   ([`Builder::restart_guard`]) or a larger quorum ([`Builder::quorum`]); and
+//!   `maxmemory-policy noeviction`.
 //! - Every client must have the same masters, with the same databases. Two lists that share too few
 //!   of them exclude nothing.
-//! - The clock that validity is measured on is Rust's `Instant`, which stands still while the machine
-//!   is suspended: a holder that wakes up is a paused holder.
+//! - Time in which the machine is suspended counts on Linux and Android, and on Windows. Elsewhere the
+//!   clock stands still (it is Rust's `Instant`), and a holder that wakes up is a paused holder.
 //! - Waiters of a lock are not served in order: each polls.
 //!
 //! # Layout

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use fredlock::{
-    AcquireError, BuildError, Builder, ExtendError, Fence, Lock, LostReason, Outcomes, Redlock,
-    ReleaseError, Settings, Signal, Token, UsingError, testing::MemoryMasters,
+    AcquireError, BuildError, Builder, ExtendError, Fence, InitialiseError, InspectError,
+    Inspection, InvalidLabel, Lock, LostReason, Outcomes, OwnerLabel, Redlock, ReleaseError,
+    Settings, Signal, Token, UsingError, testing::MemoryMasters,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,12 +25,17 @@ fn every_type_can_cross_threads_and_every_error_can_be_boxed() {
     is_value::<Outcomes>();
     is_value::<Fence>();
     is_value::<Token>();
+    is_value::<Inspection>();
+    is_value::<OwnerLabel>();
     is_value::<MemoryMasters>();
     is_value::<UsingError<u32>>();
     is_error::<AcquireError>();
     is_error::<ExtendError>();
     is_error::<ReleaseError>();
     is_error::<BuildError>();
+    is_error::<InspectError>();
+    is_error::<InitialiseError>();
+    is_error::<InvalidLabel>();
     is_error::<LostReason>();
 }
 
@@ -43,6 +49,8 @@ async fn every_future_can_be_spawned() {
     is_send_and_static(&redlock.acquire(["a"], SECOND));
     is_send_and_static(&redlock.try_acquire(vec!["a".to_owned()], SECOND));
     is_send_and_static(&redlock.using(["a"], SECOND, async |signal| signal.check()));
+    is_send_and_static(&redlock.inspect("a"));
+    is_send_and_static(&redlock.initialise());
     is_send_and_static(&redlock.shutdown(SECOND));
     let lock: &'static mut Lock =
         Box::leak(Box::new(redlock.acquire(["a"], SECOND).await.unwrap()));

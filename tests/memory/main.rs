@@ -5,8 +5,12 @@
 mod api;
 mod extension;
 mod fences;
+mod guard;
+mod inspect;
 mod limits;
+mod quorums;
 mod runtimes;
+mod suspended;
 mod tracing;
 
 use fredlock::{Redlock, Settings, testing::MemoryMasters};

@@ -1,6 +1,9 @@
 //! One client: what it does, and what it looks at while it believes that it holds a lock.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use fredlock::{
     AbortMode, AcquireError, Lock, LostReason, Redlock, Retry, Signal, UsingError,
@@ -196,8 +199,10 @@ impl Client {
                 .abort_mode(mode)
         });
         let begun = Instant::now();
+        let has_begun = std::sync::atomic::AtomicBool::new(false);
         let result = redlock
             .using(names, ttl, async |signal| {
+                has_begun.store(true, Ordering::Relaxed);
                 self.routine(signal, &set, begun).await;
             })
             .await;
@@ -207,7 +212,8 @@ impl Client {
             Err(UsingError::Lost { output, reason, .. }) => {
                 self.history
                     .note(format!("client {}: lost: {reason}", self.number));
-                if output.is_none() && !drops {
+                // One whose lock was over before never begins, and has none.
+                if output.is_none() && !drops && has_begun.load(Ordering::Relaxed) {
                     self.history
                         .violation("the output of a routine that ran to its end was lost");
                 }
@@ -288,11 +294,14 @@ impl Client {
     }
 
     fn assert_held(&self, keys: &Keys, when: &str) {
-        if !self.plan.weather.keeps_exclusion() {
+        if !self.plan.weather.keeps_keys() {
             return;
         }
         // What a wipe within the budget takes away, the others still exclude.
-        let wiped = usize::from(self.plan.weather == crate::plan::Weather::OneWipe);
+        let wiped = match self.plan.weather {
+            crate::plan::Weather::WipesInBudget => self.plan.wipes_survived(),
+            _ => 0,
+        };
         let held = keys.count(&self.masters);
         if held + wiped < keys.quorum {
             self.history.violation(format!(
@@ -331,7 +340,7 @@ impl Keys {
         let mut keys = Self {
             names,
             token,
-            quorum: count / 2 + 1,
+            quorum: client.plan.quorum(),
         };
         if keys.token.is_none() {
             // Ours is the one that a quorum has.

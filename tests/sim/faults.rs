@@ -60,6 +60,10 @@ impl Injected {
         }
     }
 
+    pub(crate) fn of(&self, fault: Fault) -> u64 {
+        self.0[fault as usize].load(Ordering::Relaxed)
+    }
+
     /// Each kind with its count.
     pub(crate) fn table(&self) -> Vec<(String, u64)> {
         use Fault::{
@@ -121,14 +125,14 @@ pub(crate) async fn storm(
     let mut rng = StdRng::seed_from_u64(plan.seed ^ 0x7374_6f72);
     let ttl = plan.ttl;
     let mut wipes = match plan.weather {
-        Weather::OneWipe => 1,
-        Weather::Wipes => u32::MAX,
+        Weather::WipesInBudget => plan.wipes_survived(),
+        Weather::Wipes | Weather::Guarded => usize::MAX,
         _ => 0,
     };
     let kinds = match plan.weather {
         Weather::Network | Weather::ReleasesArrive => return,
         Weather::WrongClocks => 11,
-        Weather::Storm | Weather::OneWipe | Weather::Wipes => 8,
+        Weather::Storm | Weather::WipesInBudget | Weather::Wipes | Weather::Guarded => 8,
     };
     loop {
         sleep(ttl.mul_f64(rng.gen_range(0.02..0.5))).await;

@@ -6,7 +6,9 @@
 
 mod check;
 mod client;
+mod duel;
 mod faults;
+mod forgetting;
 mod history;
 mod hold;
 mod mutants;

@@ -10,19 +10,27 @@ use std::{
 
 use fredlock::testing::Mutant;
 
-use crate::{plan::Plan, run::run};
+use crate::{duel, plan::Plan, run::run};
 
 /// Within so many seeds each has to be caught.
 const SEEDS_MAX: u64 = 6_000;
 
 fn caught(mutant: Mutant) -> Option<(u64, String)> {
     (0..SEEDS_MAX).find_map(|seed| {
-        let outcome = run(&Plan {
-            mutant: Some(mutant),
-            ..Plan::of(seed)
-        });
-        outcome
-            .violations
+        let violations = match mutant {
+            // Rules of the guard, which needs masters that restart empty.
+            Mutant::QuarantineCounted | Mutant::GuardOnlyInAcquire => {
+                duel::run(seed, true, Some(mutant)).violations
+            }
+            _ => {
+                let plan = Plan {
+                    mutant: Some(mutant),
+                    ..Plan::of(seed)
+                };
+                run(&plan).violations
+            }
+        };
+        violations
             .into_iter()
             .next()
             .map(|violation| (seed, violation))

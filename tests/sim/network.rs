@@ -29,6 +29,7 @@ pub(crate) fn network(
     let slowest = u64::try_from(plan.ttl.as_micros()).unwrap();
     // In some runs a client knows that it is cut off from a master, in some it does not.
     let refuses = rng.gen_bool(0.5);
+    let guarded = plan.weather == Weather::Guarded;
     // Some runs have a bad network, some a good one.
     let badness = [0.0, 0.3, 1.0, 2.0][rng.gen_range(0..4)];
     move |message| {
@@ -39,7 +40,9 @@ pub(crate) fn network(
         let mut fate = Fate::default()
             .delay_request(delay(800))
             .delay_reply(delay(800));
-        let (long, later) = (delay(slowest / 6), delay(slowest * 3 / 2));
+        // A guard has to hold against what was granted long before: such answers have to be in time.
+        let longest = if guarded { slowest } else { slowest / 6 };
+        let (long, later) = (delay(longest), delay(slowest * 3 / 2));
         let is_safe = releases_arrive && message.kind == MessageKind::Release;
         if partitions
             .lock()
@@ -60,7 +63,7 @@ pub(crate) fn network(
             }
             happens
         };
-        if happens(Fault::Delay, 0.05) {
+        if happens(Fault::Delay, if guarded { 0.2 } else { 0.05 }) {
             fate = fate.delay_request(long);
         }
         if happens(Fault::DelayReply, 0.05) {

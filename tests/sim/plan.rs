@@ -21,6 +21,9 @@ pub(crate) struct Plan {
     /// By how much the wall clock of each client is off, in microseconds.
     pub(crate) skews: Vec<i64>,
     pub(crate) weather: Weather,
+    /// More than a majority.
+    pub(crate) quorum: Option<usize>,
+    pub(crate) guard: Option<Duration>,
     pub(crate) mutant: Option<Mutant>,
 }
 
@@ -37,8 +40,12 @@ pub(crate) enum Weather {
     /// And the clocks of masters run wrong, and keys vanish by hand: exclusion may break, fences
     /// may not.
     WrongClocks,
-    /// And one master restarts empty: within the budget of an even number of masters.
-    OneWipe,
+    /// And masters restart empty, as many as the quorum survives: one where it is the majority of an
+    /// even number.
+    WipesInBudget,
+    /// And masters restart empty at will, with a restart guard; messages are late by up to a ttl,
+    /// and clients wait for them.
+    Guarded,
     /// And masters restart empty at will: beyond every budget.
     Wipes,
 }
@@ -48,6 +55,11 @@ impl Weather {
     /// clocks run within the drift? Then windows do not overlap.
     pub(crate) fn keeps_exclusion(self) -> bool {
         !matches!(self, Self::WrongClocks | Self::Wipes)
+    }
+
+    /// Do masters have the keys of whoever holds a lock? One that restarted empty has not.
+    pub(crate) fn keeps_keys(self) -> bool {
+        self.keeps_exclusion() && self != Self::Guarded
     }
 
     /// Does a quorum of masters remember? Then fences rise.
@@ -67,7 +79,7 @@ impl Plan {
             2 | 3 => Weather::ReleasesArrive,
             4..=6 => Weather::Storm,
             7 | 8 => Weather::WrongClocks,
-            _ if masters % 2 == 0 => Weather::OneWipe,
+            _ if masters % 2 == 0 => Weather::WipesInBudget,
             _ => Weather::Storm,
         };
         Self::shaped(seed, masters, weather, &mut rng)
@@ -75,6 +87,31 @@ impl Plan {
 
     pub(crate) fn with(seed: u64, masters: usize, weather: Weather) -> Self {
         Self::shaped(seed, masters, weather, &mut StdRng::seed_from_u64(seed))
+    }
+
+    /// Masters that restart empty at will, with a guard against it.
+    pub(crate) fn guarded(seed: u64) -> Self {
+        let plan = Self::with(seed, 3, Weather::Guarded);
+        let skews = plan.skews.iter().map(|skew| skew.signum() * 2_000);
+        Self {
+            fenced: seed % 4 != 0,
+            resources: 1,
+            command_timeout: Some(plan.ttl),
+            skews: skews.collect(),
+            // The longest ttl, and the skew of the clocks.
+            guard: Some(plan.ttl + Duration::from_millis(5)),
+            ..plan
+        }
+    }
+
+    /// How many masters have to agree.
+    pub(crate) fn quorum(&self) -> usize {
+        self.quorum.unwrap_or(self.masters / 2 + 1)
+    }
+
+    /// How many empty restarts the quorum survives: any two share so many masters, and one more.
+    pub(crate) fn wipes_survived(&self) -> usize {
+        2 * self.quorum() - self.masters - 1
     }
 
     /// What the weather leaves of the guarantees.
@@ -101,6 +138,8 @@ impl Plan {
                 .map(|_| SKEWS[rng.gen_range(0..SKEWS.len())])
                 .collect(),
             weather,
+            quorum: None,
+            guard: None,
             mutant: None,
         }
     }

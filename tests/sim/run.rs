@@ -54,6 +54,10 @@ async fn simulate(plan: Plan) -> Outcome {
     let history = Arc::new(History::new(plan.resources));
     let masters = MemoryMasters::new(plan.masters);
     masters.mutate(plan.mutant);
+    for master in (0..plan.masters).filter(|_| plan.guard.is_some()) {
+        // As after `initialise`.
+        masters.set(master, "fredlock:guard:marker", "1", None);
+    }
     faults::set_clocks(&plan, &masters, &injected);
     let partitions = Partitions::default();
     let calm = Arc::new(AtomicBool::new(false));
@@ -127,6 +131,8 @@ async fn connect(plan: &Plan, masters: &MemoryMasters, number: usize, pause: &Pa
     Redlock::builder()
         .memory(masters)
         .fencing(fencing)
+        .quorum(plan.quorum())
+        .restart_guard(plan.guard)
         .settings(|settings| settings.command_timeout(plan.command_timeout))
         .wall_clock(wall_clock)
         .seed(plan.seed + number as u64)

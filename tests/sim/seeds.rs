@@ -18,7 +18,7 @@ use crate::{
 /// How many seeds the normal tests take; `FREDLOCK_SIM_SEEDS` sets another number.
 const SEEDS: u64 = 10_000;
 
-fn from_environment(name: &str) -> Option<u64> {
+pub(crate) fn from_environment(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(
         text.parse()
@@ -26,13 +26,13 @@ fn from_environment(name: &str) -> Option<u64> {
     )
 }
 
-/// Runs the plan, and panics with the trace and the command that replays it.
-fn run_or_panic(plan: &Plan, totals: &Injected) -> usize {
+/// Runs the plan, and panics with the trace and the command that replays it with that test.
+fn run_or_panic(plan: &Plan, totals: &Injected, replay: &str) -> usize {
     let outcome = run(plan);
     totals.add(&outcome.injected);
     assert!(
         outcome.violations.is_empty(),
-        "{plan:?}\n{}\nseed {} violates:\n- {}\nreplay it with\n    FREDLOCK_SIM_SEED={} cargo test --all-features --test sim replay -- --nocapture\n",
+        "{plan:?}\n{}\nseed {} violates:\n- {}\nreplay it with\n    FREDLOCK_SIM_SEED={} cargo test --all-features --test sim {replay} -- --nocapture\n",
         outcome.trace,
         plan.seed,
         outcome.violations.join("\n- "),
@@ -41,10 +41,14 @@ fn run_or_panic(plan: &Plan, totals: &Injected) -> usize {
     outcome.holds
 }
 
-#[test]
-fn every_guarantee_holds_for_every_seed() {
-    let seeds = from_environment("FREDLOCK_SIM_SEEDS").unwrap_or(SEEDS);
-    let (next, holds, totals) = (AtomicU64::new(0), AtomicU64::new(0), Injected::default());
+/// Runs so many seeds, and panics at the first that violates anything. Gives the number of holds.
+pub(crate) fn run_all(
+    seeds: u64,
+    plan_of: fn(u64) -> Plan,
+    totals: &Injected,
+    replay: &str,
+) -> u64 {
+    let (next, holds) = (AtomicU64::new(0), AtomicU64::new(0));
     let first_failure = Mutex::new(None);
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
@@ -55,9 +59,9 @@ fn every_guarantee_holds_for_every_seed() {
                     if seed >= seeds || first_failure.lock().unwrap().is_some() {
                         return;
                     }
-                    let plan = Plan::of(seed);
+                    let plan = plan_of(seed);
                     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                        run_or_panic(&plan, &totals)
+                        run_or_panic(&plan, totals, replay)
                     })) {
                         Ok(count) => drop(holds.fetch_add(count as u64, Ordering::Relaxed)),
                         Err(_) => *first_failure.lock().unwrap() = Some(seed),
@@ -68,7 +72,14 @@ fn every_guarantee_holds_for_every_seed() {
     });
     let failure = *first_failure.lock().unwrap();
     assert_eq!(failure, None, "a seed failed; its trace is above");
-    let holds = holds.into_inner();
+    holds.into_inner()
+}
+
+#[test]
+fn every_guarantee_holds_for_every_seed() {
+    let seeds = from_environment("FREDLOCK_SIM_SEEDS").unwrap_or(SEEDS);
+    let totals = Injected::default();
+    let holds = run_all(seeds, Plan::of, &totals, "replay");
     println!("{seeds} seeds, {holds} holds, faults injected:");
     for (kind, count) in totals.table() {
         println!("    {kind:<18}{count:>9}");
@@ -80,8 +91,13 @@ fn every_guarantee_holds_for_every_seed() {
 /// Runs one seed, given by `FREDLOCK_SIM_SEED`, and shows its trace.
 #[test]
 fn replay() {
+    replay_of(Plan::of);
+}
+
+/// Runs one seed twice, and shows its trace.
+pub(crate) fn replay_of(plan_of: fn(u64) -> Plan) {
     let seed = from_environment("FREDLOCK_SIM_SEED").unwrap_or(0);
-    let plan = Plan::of(seed);
+    let plan = plan_of(seed);
     let first = run(&plan);
     println!("{plan:?}\n{}", first.trace);
     let again = run(&plan);
