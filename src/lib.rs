@@ -77,9 +77,10 @@
 //! | feature | what |
 //! | --- | --- |
 //! | `rustls` | TLS to the masters (`rediss://…`), by rustls with ring |
+//! | `cli` | the command-line tool `fredlock`; nothing for the library |
 //! | `testing` | in-memory masters, with faults of theirs, of their clocks and of the network, for the tests of your own service |
 //!
-//! Neither is on by default. [`fred`] is part of the public surface; a feature of fred that is
+//! None is on by default. [`fred`] is part of the public surface; a feature of fred that is
 //! turned on elsewhere in the build (`enable-native-tls`, say) works here too.
 
 mod alarm;

@@ -458,14 +458,21 @@ async fn what_info_tells_is_found_also_where_config_is_denied() {
     .await;
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what a master's clock shows is the test's to say"
+)]
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
 #[tokio::test]
 async fn a_clock_that_is_apart_from_ours_and_the_others_is_found() {
     let server = Server::start_with(&DURABLE).await;
     for shift in [-30, 30] {
         let time = move |command: &[String]| {
             (command[0] == "TIME").then(|| {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-                let seconds = i64::try_from(now.as_secs()).unwrap() + shift;
+                let seconds = i64::try_from(now().as_secs()).unwrap() + shift;
                 raw::array(&[raw::bulk(&seconds.to_string()), raw::bulk("0")])
             })
         };
@@ -516,4 +523,28 @@ async fn clients_that_are_nearly_too_many_are_found() {
         &["maxclients warning it"],
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_larger_quorum_is_what_counts() {
+    let servers = Servers::start_with(3, &DURABLE).await;
+    servers.kill(&[0]).await;
+    let (status, report) = doctor(&servers.urls(), &[]).await;
+    assert_eq!((status, &report["quorum"]), (1, &Value::from(2)));
+    let (status, report) = doctor(&servers.urls(), &["--quorum", "3"]).await;
+    assert_eq!((status, &report["quorum"]), (2, &Value::from(3)));
+    for wrong in ["1", "4"] {
+        let words = [
+            "doctor",
+            "--quorum",
+            wrong,
+            "--masters",
+            &servers.urls().join(","),
+        ];
+        assert_eq!(
+            output(tool(&words)).await.status.code(),
+            Some(64),
+            "{wrong}"
+        );
+    }
 }

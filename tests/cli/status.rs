@@ -5,6 +5,8 @@ use std::time::Duration;
 use crate::support::{server::Server, servers::Servers};
 use crate::tool::{freed, outcome, output, run, tool};
 
+const README: &str = include_str!("../../README.md");
+
 #[tokio::test]
 async fn the_command_gives_its_own_status_and_the_lock_is_released() {
     let servers = Servers::start(3).await;
@@ -90,7 +92,7 @@ async fn a_wrong_command_line_or_list_of_masters_gives_64() {
 }
 
 #[tokio::test]
-async fn help_and_version_are_no_errors_and_the_help_has_every_status() {
+async fn help_and_version_are_no_errors_and_help_and_readme_have_every_status() {
     for words in [
         &["--help"][..],
         &["--version"],
@@ -110,6 +112,10 @@ async fn help_and_version_are_no_errors_and_the_help_has_every_status() {
             .lines()
             .any(|line| line.trim_start().starts_with(status));
         assert!(has_line, "{status}: {help}");
+        assert!(
+            README.contains(&format!("\n| {status} |")),
+            "{status} in the README"
+        );
     }
 }
 
@@ -201,4 +207,36 @@ async fn the_wait_that_runs_out_was_as_long_as_asked_for() {
         "{:?}",
         begun.elapsed()
     );
+}
+
+#[tokio::test]
+async fn a_larger_quorum_is_asked_of_the_masters_and_a_smaller_one_refused() {
+    let servers = Servers::start(3).await;
+    servers.kill(&[0]).await;
+    for (quorum, status) in [("2", 0), ("3", 69), ("1", 64)] {
+        let ended = outcome(run(
+            &servers,
+            &["-n", "--quorum", quorum, "job", "--", "true"],
+        ))
+        .await;
+        assert_eq!(ended.0, status, "{quorum}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn completions_are_scripts_that_know_the_options() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = String::from_utf8(output(tool(&["completions", shell])).await.stdout).unwrap();
+        assert!(
+            script.contains("min-hold") && script.contains("doctor"),
+            "{shell}"
+        );
+    }
+    let command = "source <(\"$tool\" completions bash) && complete -p fredlock";
+    let mut bash = tokio::process::Command::new("bash");
+    bash.args(["-c", command])
+        .env("tool", env!("CARGO_BIN_EXE_fredlock"))
+        .stdout(std::process::Stdio::piped());
+    let output = output(bash).await;
+    assert!(output.status.success(), "{output:?}");
 }

@@ -191,6 +191,12 @@ pub(crate) struct Masters {
     /// At least the longest ttl in use. See `fredlock init`. [default: no guard]
     #[arg(long, env = "FREDLOCK_RESTART_GUARD", value_name = "DURATION", value_parser = duration)]
     pub(crate) restart_guard: Option<Duration>,
+
+    /// How many masters have to agree, if more than a majority.
+    ///
+    /// One more bears one more master that comes back empty, and one failure less.
+    #[arg(long, env = "FREDLOCK_QUORUM", value_name = "N")]
+    pub(crate) quorum: Option<usize>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -12,9 +12,13 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 /// A builder with the masters, and their restart guard.
 pub(crate) fn builder(masters: &Masters) -> Builder {
     let urls = masters.masters.iter().map(|url| url.trim().to_owned());
-    Redlock::builder()
+    let builder = Redlock::builder()
         .urls(urls)
-        .restart_guard(masters.restart_guard)
+        .restart_guard(masters.restart_guard);
+    match masters.quorum {
+        Some(quorum) => builder.quorum(quorum),
+        None => builder,
+    }
 }
 
 /// Does something with connected masters. The error is an exit status, and what to say.

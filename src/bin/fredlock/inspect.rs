@@ -64,7 +64,8 @@ struct Report {
 
 #[derive(Debug, Serialize)]
 struct Master {
-    master: String,
+    #[serde(rename = "master")]
+    name: String,
     state: &'static str,
     error: Option<String>,
     holder: Option<String>,
@@ -109,7 +110,7 @@ impl Master {
         let state = finding.state().ok();
         let holder = state.and_then(fredlock::KeyState::holder);
         Self {
-            master: finding.master().to_owned(),
+            name: finding.master().to_owned(),
             state: match (state, holder) {
                 (None, _) => "failed",
                 (_, None) => "free",
@@ -186,7 +187,7 @@ impl Master {
             }
         };
         [
-            self.master.clone(),
+            self.name.clone(),
             self.error.clone().unwrap_or_else(|| self.state.to_owned()),
             or_dash(self.holder.clone()),
             or_dash(self.label.clone()),

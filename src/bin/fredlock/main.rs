@@ -9,7 +9,7 @@
 //! | `connect` | from the command line to connected masters |
 //! | `inspect`, `init` | `fredlock inspect`, `fredlock init` |
 //! | `doctor` | `fredlock doctor`: `probe` asks a master, `judge` finds what is wrong, `report` tells it |
-//! | `run` | `fredlock run`: `hold` has the lock, `supervise` the command, `family` its processes, `stand_in` what becomes the command, `guard` the process that outlives a killed fredlock, `terminal` the terminal, `signals` what was sent to fredlock |
+//! | `run` | `fredlock run`: `hold` has the lock, `supervise` the command, `family` its processes, `stand_in` what becomes the command, `guard` the process that outlives a killed fredlock, `job` and `terminal` job control, `signals` what was sent to fredlock |
 
 #[cfg(not(unix))]
 compile_error!("the tool runs commands in process groups and needs a Unix; build without `cli`");

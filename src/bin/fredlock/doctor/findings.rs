@@ -23,7 +23,8 @@ pub(super) struct Finding {
     /// Which master; none if it is about all of them.
     pub(super) master: Option<String>,
     /// What was found.
-    pub(super) finding: String,
+    #[serde(rename = "finding")]
+    pub(super) found: String,
     /// Why it matters.
     pub(super) why: &'static str,
     /// What to do about it.
@@ -31,12 +32,12 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(check: &'static Check, level: Level, finding: impl Into<String>) -> Self {
+    pub(super) fn new(check: &'static Check, level: Level, found: impl Into<String>) -> Self {
         Self {
             check: check.name,
             level,
             master: None,
-            finding: finding.into(),
+            found: found.into(),
             why: check.why,
             cure: check.cure,
         }

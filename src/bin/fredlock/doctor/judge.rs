@@ -12,21 +12,20 @@ use super::{
 /// Clocks that NTP sets are nearer than this by far.
 const CLOCKS_APART_MAX: f64 = 1.0;
 
-/// From here on it is nearly full.
-const FULL: f64 = 0.9;
-
 pub(super) struct Judge<'a> {
     probes: &'a [Probe],
-    ttl: Duration,
+    pub(super) ttl: Duration,
+    quorum: usize,
     limits: Limits,
     findings: Vec<Finding>,
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(probes: &'a [Probe], ttl: Duration) -> Self {
+    pub(super) fn new(probes: &'a [Probe], ttl: Duration, quorum: usize) -> Self {
         Self {
             probes,
             ttl,
+            quorum,
             limits: Limits::of(ttl),
             findings: Vec::new(),
         }
@@ -73,7 +72,7 @@ impl<'a> Judge<'a> {
         self.findings
     }
 
-    fn find(
+    pub(super) fn find(
         &mut self,
         master: &str,
         check: &'static check::Check,
@@ -88,7 +87,7 @@ impl<'a> Judge<'a> {
         let count = self.probes.len();
         let finding = match count {
             1 => Finding::new(&check::SINGLE_MASTER, Level::Warning, "there is one master"),
-            _ if count % 2 == 0 => Finding::new(
+            _ if count.is_multiple_of(2) => Finding::new(
                 &check::EVEN_NUMBER,
                 Level::Warning,
                 format!("there are {count} masters"),
@@ -99,7 +98,7 @@ impl<'a> Judge<'a> {
     }
 
     fn quorum(&mut self) {
-        let (all, needed) = (self.probes.len(), self.probes.len() / 2 + 1);
+        let (all, needed) = (self.probes.len(), self.quorum);
         let votes = |probe: &&Probe| {
             let facts = probe.facts.as_ref();
             facts.is_ok_and(|facts| {
@@ -125,7 +124,7 @@ impl<'a> Judge<'a> {
                 "it is a node of a cluster",
             ),
             Some("sentinel") => {
-                self.find(name, &check::SENTINEL, Level::Broken, "it is a sentinel")
+                self.find(name, &check::SENTINEL, Level::Broken, "it is a sentinel");
             }
             _ => {}
         }
@@ -189,109 +188,6 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn memory(&mut self, name: &str, facts: &Facts) {
-        let limit = facts
-            .setting("maxmemory")
-            .ok()
-            .and_then(|text| text.parse().ok());
-        let limit: Option<u64> = limit.or(facts.number("maxmemory"));
-        let policy = facts
-            .setting("maxmemory-policy")
-            .ok()
-            .or(facts.field("maxmemory_policy"));
-        match (policy, limit) {
-            (Some("noeviction"), _) => {}
-            (Some(policy), Some(0)) => {
-                let text = format!("maxmemory-policy is {policy}, though maxmemory is not set yet");
-                self.find(name, &check::EVICTION, Level::Warning, text);
-            }
-            (Some(policy), _) => {
-                self.find(
-                    name,
-                    &check::EVICTION,
-                    Level::Broken,
-                    format!("maxmemory-policy is {policy}"),
-                );
-            }
-            (None, _) => self.unknown(name, facts, "maxmemory-policy"),
-        }
-        match (limit, facts.number("used_memory")) {
-            (Some(0), _) => {}
-            (Some(limit), Some(used)) if ratio(used, limit) < FULL => {}
-            (Some(limit), Some(used)) => {
-                let text = format!(
-                    "{used} of {limit} bytes are used ({:.0} %)",
-                    100.0 * ratio(used, limit)
-                );
-                self.find(name, &check::MEMORY, Level::Warning, text);
-            }
-            _ => self.unknown(name, facts, "maxmemory"),
-        }
-    }
-
-    fn persistence(&mut self, name: &str, facts: &Facts) {
-        let has_log = match (facts.setting("appendonly"), facts.field("aof_enabled")) {
-            (Ok(value), _) => Some(value == "yes"),
-            (Err(_), Some(value)) => Some(value == "1"),
-            (Err(_), None) => None,
-        };
-        let is_durable = match (has_log, facts.setting("appendfsync")) {
-            (Some(true), Ok("always")) => Some(true),
-            (Some(true), Err(_)) | (None, _) => None,
-            _ => Some(false),
-        };
-        match is_durable {
-            // The guard has what persistence would give.
-            _ if facts.has_guard => return,
-            Some(true) => return,
-            None => self.unknown(
-                name,
-                facts,
-                if has_log.is_none() {
-                    "appendonly"
-                } else {
-                    "appendfsync"
-                },
-            ),
-            Some(false) => {
-                let text = match (has_log, facts.setting("appendfsync"), facts.setting("save")) {
-                    (Some(true), Ok(sync), _) => format!("appendfsync is {sync}"),
-                    (_, _, Ok("")) => "nothing is kept on disk".to_owned(),
-                    _ => "only snapshots are kept on disk (appendonly is no)".to_owned(),
-                };
-                self.find(name, &check::PERSISTENCE, Level::Warning, text);
-            }
-        }
-        if let Some(uptime) = facts.number("uptime_in_seconds")
-            && Duration::from_secs(uptime) < self.ttl
-        {
-            self.find(
-                name,
-                &check::RESTARTED,
-                Level::Warning,
-                format!("it started {uptime} s ago"),
-            );
-        }
-    }
-
-    fn clients(&mut self, name: &str, facts: &Facts) {
-        let limit = facts
-            .setting("maxclients")
-            .ok()
-            .and_then(|text| text.parse().ok());
-        match (
-            facts.number("connected_clients"),
-            limit.or(facts.number("maxclients")),
-        ) {
-            (Some(clients), Some(limit)) if ratio(clients, limit) < FULL => {}
-            (Some(clients), Some(limit)) => {
-                let text = format!("{clients} of {limit} clients are connected");
-                self.find(name, &check::CLIENTS, Level::Warning, text);
-            }
-            _ => self.unknown(name, facts, "maxclients"),
-        }
-    }
-
     fn clock(&mut self, name: &str, facts: &Facts) {
         let Some(offset) = facts.clock else {
             let finding = Finding::new(&check::CLOCK, Level::Unknown, "TIME gives no time");
@@ -330,27 +226,8 @@ impl<'a> Judge<'a> {
                 .push(Finding::new(&check::CLOCK, Level::Warning, text));
         }
     }
-
-    /// Never taken for right: a service that denies `CONFIG` may have set anything.
-    fn unknown(&mut self, name: &str, facts: &Facts, setting: &str) {
-        let reason = facts
-            .setting(setting)
-            .err()
-            .unwrap_or("INFO does not have it either");
-        self.find(
-            name,
-            &check::CONFIG,
-            Level::Unknown,
-            format!("{setting} is not known: {reason}"),
-        );
-    }
 }
 
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-#[expect(clippy::cast_precision_loss, reason = "it is about a tenth")]
-fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
 }

@@ -6,6 +6,7 @@ mod judge;
 mod probe;
 mod report;
 mod server;
+mod settings;
 
 use std::{io, sync::Arc};
 
@@ -30,6 +31,17 @@ pub(crate) fn run(task: &args::Doctor) -> u8 {
             }
         }
     }
+    // Less than a majority would break exclusion, and more than all can never be had.
+    let (all, quorum) = (
+        configs.len(),
+        task.masters.quorum.unwrap_or(configs.len() / 2 + 1),
+    );
+    if !(all / 2 + 1..=all).contains(&quorum) {
+        return fail(
+            status::USAGE,
+            &format!("a quorum of {quorum} of {all} masters cannot be: take a majority at least"),
+        );
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -49,11 +61,17 @@ pub(crate) fn run(task: &args::Doctor) -> u8 {
         }
         made
     });
-    let findings = Judge::new(&probes, task.ttl).findings();
+    let findings = Judge::new(&probes, task.ttl, quorum).findings();
     let told = if task.json {
-        report::json(&mut io::stdout().lock(), task.ttl, &probes, &findings)
+        report::json(
+            &mut io::stdout().lock(),
+            task.ttl,
+            quorum,
+            &probes,
+            &findings,
+        )
     } else {
-        report::text(&mut io::stdout().lock(), &probes, &findings)
+        report::text(&mut io::stdout().lock(), quorum, &probes, &findings)
     };
     if let Err(error) = told {
         return fail(status::SYSTEM, &format!("cannot write the report: {error}"));

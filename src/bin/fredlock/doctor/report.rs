@@ -24,7 +24,8 @@ struct Report<'a> {
 
 #[derive(Debug, Serialize)]
 struct Master<'a> {
-    master: &'a str,
+    #[serde(rename = "master")]
+    name: &'a str,
     reachable: bool,
     /// Why not.
     error: Option<&'a str>,
@@ -44,7 +45,7 @@ impl<'a> Master<'a> {
         let facts = probe.facts.as_ref().ok();
         let server = facts.and_then(Server::of);
         Self {
-            master: &probe.name,
+            name: &probe.name,
             reachable: facts.is_some(),
             error: probe.facts.as_ref().err().map(String::as_str),
             native_commands: server
@@ -63,6 +64,7 @@ impl<'a> Master<'a> {
 pub(super) fn json(
     out: &mut dyn io::Write,
     ttl: Duration,
+    quorum: usize,
     probes: &[Probe],
     findings: &[Finding],
 ) -> io::Result<()> {
@@ -73,7 +75,7 @@ pub(super) fn json(
             Some(Level::Broken) => "broken",
         },
         ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
-        quorum: probes.len() / 2 + 1,
+        quorum,
         masters: probes.iter().map(Master::new).collect(),
         findings,
     };
@@ -83,6 +85,7 @@ pub(super) fn json(
 
 pub(super) fn text(
     out: &mut dyn io::Write,
+    quorum: usize,
     probes: &[Probe],
     findings: &[Finding],
 ) -> io::Result<()> {
@@ -105,7 +108,7 @@ pub(super) fn text(
         writeln!(
             out,
             "\n{level} {}:{master} {}",
-            finding.check, finding.finding
+            finding.check, finding.found
         )?;
         // The same advice once, below the last that needs it.
         let next = findings.get(index + 1);
@@ -124,7 +127,7 @@ pub(super) fn text(
         out,
         "\n{} masters, quorum {}: {} broken, {} warnings, {} unknown",
         probes.len(),
-        probes.len() / 2 + 1,
+        quorum,
         count(Level::Broken),
         count(Level::Warning),
         count(Level::Unknown),

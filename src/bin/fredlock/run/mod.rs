@@ -3,6 +3,7 @@
 mod family;
 pub(crate) mod guard;
 mod hold;
+mod job;
 mod plan;
 mod signals;
 pub(crate) mod stand_in;

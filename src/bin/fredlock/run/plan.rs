@@ -71,7 +71,7 @@ mod tests {
                 plan.threshold <= ttl * 2 / 3,
                 "{words}: the library would cut it"
             );
-            let to_extend = plan.threshold - plan.grace - plan.margin;
+            let to_extend = plan.threshold.saturating_sub(plan.grace + plan.margin);
             assert!(to_extend >= ttl / 5, "{words}: {plan:?}");
             assert!(plan.tick <= to_extend, "{words}: {plan:?}");
         }

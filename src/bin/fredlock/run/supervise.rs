@@ -12,10 +12,7 @@ use std::{
     time::Duration,
 };
 
-use nix::{
-    sys::signal::{Signal as Posix, killpg},
-    unistd::{getpgrp, getpid},
-};
+use nix::{sys::signal::Signal as Posix, unistd::getpid};
 use tokio::time::Instant;
 
 use super::{
@@ -26,7 +23,7 @@ use super::{
     plan::Plan,
     signals::FORWARDED,
     stand_in,
-    terminal::{Modes, Terminal, has_a_shell},
+    terminal::{Modes, Terminal},
 };
 use crate::{args, report::Reporter};
 
@@ -58,18 +55,18 @@ pub(super) struct Ended {
 }
 
 pub(super) struct Supervisor<'a> {
-    plan: Plan,
+    pub(super) plan: Plan,
     max_hold: Option<Duration>,
     held_since: Instant,
-    lock: &'a fredlock::Signal,
+    pub(super) lock: &'a fredlock::Signal,
     events: &'a Receiver<Event>,
     reporter: &'a Reporter,
-    family: Family,
+    pub(super) family: Family,
     guard: Guard,
-    terminal: Option<Terminal>,
+    pub(super) terminal: Option<Terminal>,
     /// How the terminal was when the command got it; none while it has not.
-    given: Option<Modes>,
-    is_suspended: bool,
+    pub(super) given: Option<Modes>,
+    pub(super) is_suspended: bool,
     status: Option<u8>,
     ending: Option<Ending>,
 }
@@ -296,61 +293,6 @@ impl<'a> Supervisor<'a> {
             match news {
                 News::Ended(status) => self.status = Some(status),
                 News::Stopped(signal) => self.on_stop(signal),
-            }
-        }
-    }
-
-    /// Where the command was stopped by the terminal, the shell has to have its prompt back. Stopped by
-    /// anybody else (SIGSTOP), it is left so, and the lock goes on being extended.
-    fn on_stop(&mut self, signal: Posix) {
-        let Some(terminal) = &self.terminal else {
-            return;
-        };
-        match signal {
-            // It asked for the terminal, which is fredlock's to give.
-            Posix::SIGTTIN | Posix::SIGTTOU if terminal.is_ours() => {
-                self.give_terminal();
-                self.family.signal(Posix::SIGCONT);
-            }
-            Posix::SIGTTIN | Posix::SIGTTOU | Posix::SIGTSTP if !has_a_shell() => {
-                self.family.signal(Posix::SIGCONT);
-            }
-            Posix::SIGTTIN | Posix::SIGTTOU | Posix::SIGTSTP => {
-                self.take_terminal(false);
-                self.is_suspended = true;
-                // The whole job, as the terminal would have done, and this process with it.
-                killpg(getpgrp(), Posix::SIGSTOP).ok();
-            }
-            _ => {}
-        }
-    }
-
-    fn resume(&mut self) {
-        self.is_suspended = false;
-        if self.lock.remaining() <= self.plan.margin {
-            // Too late: it must not run for another moment. `keep_time` kills it.
-            return;
-        }
-        if self.terminal.as_ref().is_some_and(Terminal::is_ours) {
-            self.give_terminal();
-        }
-        self.family.signal(Posix::SIGCONT);
-    }
-
-    fn give_terminal(&mut self) {
-        if let Some(terminal) = &self.terminal {
-            let modes = terminal.modes();
-            if terminal.hand_to(self.family.group()) {
-                self.given = Some(modes);
-            }
-        }
-    }
-
-    fn take_terminal(&mut self, restore: bool) {
-        if let (Some(terminal), Some(modes)) = (&self.terminal, self.given.take()) {
-            terminal.hand_to(getpgrp());
-            if restore {
-                terminal.restore(&modes);
             }
         }
     }
