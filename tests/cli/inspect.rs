@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::servers::Servers;
-use crate::tool::{Running, output, run, tool};
+use crate::tool::{Running, held, output, run, tool};
 
 async fn inspect(servers: &Servers, words: &[&str]) -> (i32, String) {
     let mut command = tool(&["inspect", "--masters", &servers.urls().join(",")]);
@@ -40,6 +40,7 @@ async fn a_held_lock_is_shown_with_its_holder_label_time_and_fence_on_every_mast
     ];
     let mut holding = Running::start(run(&servers, &words));
     let fence: u64 = holding.line().await.unwrap().parse().unwrap();
+    held(&servers, "job").await;
     servers.kill(&[2]).await;
     let (status, reports) = as_json(&servers, &["job", "other"]).await;
     assert_eq!(status, 0, "{reports:#}");

@@ -25,7 +25,9 @@ pub(crate) fn run(servers: &Servers, words: &[&str]) -> Command {
     let mut command = tool(&["run"]);
     command
         .args(words)
-        .env("FREDLOCK_MASTERS", servers.urls().join(","));
+        .env("FREDLOCK_MASTERS", servers.urls().join(","))
+        // A machine that is busy with tests is slower than 100 ms now and then.
+        .env("FREDLOCK_COMMAND_TIMEOUT", "1s");
     command
 }
 
@@ -139,6 +141,14 @@ pub(crate) const BEATS: &str = "while :; do echo $(($(date +%s%N) / 1000000)); s
 pub(crate) async fn expiry(servers: &Servers, index: usize, key: &str) -> i64 {
     let reply = servers[index].command(&["PEXPIRETIME", key]).await;
     reply.int().unwrap_or_else(|| panic!("{reply:?}"))
+}
+
+/// Waits until every server has the key: one that was connected to late gets it by the next extension.
+pub(crate) async fn held(servers: &Servers, key: &str) {
+    eventually("every master has the key", async || {
+        servers.values_of(key).await.iter().all(Option::is_some)
+    })
+    .await;
 }
 
 /// Waits until no server that runs has the key.

@@ -97,7 +97,15 @@ async fn a_command_that_runs_for_several_ttls_holds_the_lock_to_its_end() {
     let servers = Servers::start(3).await;
     let mut running = Running::start(run(
         &servers,
-        &["--ttl", "1s", "job", "--", "sh", "-c", "echo on; sleep 3"],
+        &[
+            "--ttl",
+            "1500ms",
+            "job",
+            "--",
+            "sh",
+            "-c",
+            "echo on; sleep 3.5",
+        ],
     ));
     running.line().await;
     let token = servers[0].get("job").await.expect("it is held");
@@ -126,9 +134,9 @@ async fn the_lock_is_kept_for_the_shortest_hold_after_a_short_command() {
     let begun = Instant::now();
     let words = [
         "--ttl",
-        "1s",
+        "1500ms",
         "--min-hold",
-        "2500ms",
+        "3s",
         "job",
         "--",
         "sh",
@@ -137,16 +145,17 @@ async fn the_lock_is_kept_for_the_shortest_hold_after_a_short_command() {
     ];
     let mut running = Running::start(run(&servers, &words));
     assert_eq!(running.line().await.as_deref(), Some("ran"));
-    while begun.elapsed() < Duration::from_millis(2200) {
-        let busy = outcome(run(&servers, &["-n", "job", "--", "true"])).await;
-        let elapsed = begun.elapsed();
+    while begun.elapsed() < Duration::from_millis(2700) {
+        let holds = servers.values_of("job").await.iter().flatten().count();
         assert!(
-            busy.0 == 75 || elapsed >= Duration::from_millis(2400),
-            "{busy:?} after {elapsed:?}"
+            holds >= 2 || begun.elapsed() >= Duration::from_secs(3),
+            "{:?}",
+            begun.elapsed()
         );
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(running.status().await, 3);
-    assert!(begun.elapsed() >= Duration::from_millis(2500));
+    assert!(begun.elapsed() >= Duration::from_secs(3));
     freed(&servers, "job").await;
 }
 
@@ -171,13 +180,18 @@ async fn a_signal_ends_the_shortest_hold_and_leaves_the_lock_to_its_ttl() {
             .unwrap()
             .unwrap()
             .unwrap();
-        if line.contains("has ended") {
+        if line.contains("holds on for") {
             break;
         }
     }
     running.signal(Signal::SIGTERM);
     assert_eq!(running.status().await, 3, "the command's own");
-    assert!(servers[0].pttl("job").await > 1000);
+    let mut kept = 0;
+    for server in &servers {
+        kept += i32::from(server.pttl("job").await > 1000);
+    }
+    // One may have been connected to too late to have it.
+    assert!(kept >= 2, "{kept}");
 }
 
 #[tokio::test]

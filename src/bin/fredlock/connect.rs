@@ -11,10 +11,11 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 
 /// A builder with the masters, and their restart guard.
 pub(crate) fn builder(masters: &Masters) -> Builder {
-    let urls = masters.masters.iter().map(|url| url.trim().to_owned());
+    let urls = masters.urls.iter().map(|url| url.trim().to_owned());
     let builder = Redlock::builder()
         .urls(urls)
-        .restart_guard(masters.restart_guard);
+        .restart_guard(masters.restart_guard)
+        .settings(|settings| settings.command_timeout(masters.command_timeout));
     match masters.quorum {
         Some(quorum) => builder.quorum(quorum),
         None => builder,

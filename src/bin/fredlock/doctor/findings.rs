@@ -82,8 +82,8 @@ checks! {
         "it does not vote, and the fewer are left the fewer may fail";
         "start it, or look at its address, its password and the network";
     SLOW "slow":
-        "a command that takes longer than a tenth of the ttl (5 to 100 ms) counts as failed, and every round trip is taken off the validity";
-        "take a longer ttl, or a master that is nearer, or find out what keeps it busy (SLOWLOG GET)";
+        "a command that takes longer than --command-timeout (a tenth of the ttl, 5 to 100 ms) counts as failed, and every round trip is taken off the validity";
+        "take a longer --command-timeout, or ttl, or a master that is nearer, or find out what keeps it busy (SLOWLOG GET)";
     SAME_SERVER "same-server":
         "one server must not vote twice: its failure, or its vote for two holders, would count twice; fredlock refuses to start";
         "name each server once";

@@ -8,6 +8,7 @@ use super::{
     probe::{Facts, Limits, Probe},
     server::Server,
 };
+use crate::args;
 
 /// Clocks that NTP sets are nearer than this by far.
 const CLOCKS_APART_MAX: f64 = 1.0;
@@ -21,12 +22,12 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(probes: &'a [Probe], ttl: Duration, quorum: usize) -> Self {
+    pub(super) fn new(probes: &'a [Probe], task: &args::Doctor, quorum: usize) -> Self {
         Self {
             probes,
-            ttl,
+            ttl: task.ttl,
             quorum,
-            limits: Limits::of(ttl),
+            limits: Limits::of(task),
             findings: Vec::new(),
         }
     }
@@ -158,7 +159,7 @@ impl<'a> Judge<'a> {
         let limit = self.limits.command_timeout;
         if round_trip > limit / 2 {
             let text = format!(
-                "a round trip takes {:.1} ms, and {:.0} ms are allowed with this ttl",
+                "a round trip takes {:.1} ms, and {:.0} ms are allowed",
                 ms(round_trip),
                 ms(limit)
             );

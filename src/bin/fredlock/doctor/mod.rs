@@ -20,7 +20,7 @@ const BROKEN: u8 = 2;
 /// Looks at all masters; gives the exit status.
 pub(crate) fn run(task: &args::Doctor) -> u8 {
     let mut configs = Vec::new();
-    for (index, url) in task.masters.masters.iter().enumerate() {
+    for (index, url) in task.masters.urls.iter().enumerate() {
         match fredlock::config_of(url.trim()) {
             Ok(config) => configs.push(config),
             Err(reason) => {
@@ -49,7 +49,7 @@ pub(crate) fn run(task: &args::Doctor) -> u8 {
         Ok(runtime) => runtime,
         Err(error) => return fail(status::SYSTEM, &format!("cannot start: {error}")),
     };
-    let task_settings = Arc::new(probe::Limits::of(task.ttl));
+    let task_settings = Arc::new(probe::Limits::of(task));
     let probes = runtime.block_on(async {
         let probes = configs.into_iter().map(|config| {
             // Each by itself, so that a slow one makes no other look slow.
@@ -61,7 +61,7 @@ pub(crate) fn run(task: &args::Doctor) -> u8 {
         }
         made
     });
-    let findings = Judge::new(&probes, task.ttl, quorum).findings();
+    let findings = Judge::new(&probes, task, quorum).findings();
     let told = if task.json {
         report::json(
             &mut io::stdout().lock(),

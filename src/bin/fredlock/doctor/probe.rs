@@ -13,6 +13,7 @@ use fredlock::fred::{
 use tokio::time::{Instant, timeout};
 
 use super::clock::{Offset, now};
+use crate::args;
 
 /// How long a master may take to be connected to, and to answer. A hung one takes no longer.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -43,9 +44,10 @@ pub(super) struct Limits {
 
 impl Limits {
     /// As the library has it by default ([`fredlock::Settings::command_timeout`]).
-    pub(super) fn of(ttl: Duration) -> Self {
+    pub(super) fn of(task: &args::Doctor) -> Self {
+        let by_ttl = (task.ttl / 10).clamp(Duration::from_millis(5), Duration::from_millis(100));
         Self {
-            command_timeout: (ttl / 10).clamp(Duration::from_millis(5), Duration::from_millis(100)),
+            command_timeout: task.masters.command_timeout.unwrap_or(by_ttl),
         }
     }
 }

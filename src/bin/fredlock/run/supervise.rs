@@ -298,6 +298,13 @@ impl<'a> Supervisor<'a> {
     }
 
     fn finish(mut self, status: u8) -> Ended {
+        // Who was killed may have been so by the guard, while this process slept.
+        if status == crate::status::of_signal(Posix::SIGKILL as i32)
+            && self.ending.is_none()
+            && self.guard.has_fired()
+        {
+            self.terminate(Why::Asleep, Instant::now());
+        }
         let why = self.ending.take().map(|ending| ending.why);
         // Killed programs leave it as they had it.
         self.take_terminal(status > 128);
