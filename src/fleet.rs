@@ -84,8 +84,15 @@ impl Fleet {
     }
 }
 
-/// The configuration that a URL stands for, or what is wrong with it.
-fn config_of(url: &str) -> Result<Config, String> {
+/// The configuration that a URL stands for.
+///
+/// # Errors
+/// What is wrong with it.
+#[cfg_attr(
+    not(feature = "cli"),
+    expect(unreachable_pub, reason = "only the tool needs it outside")
+)]
+pub fn config_of(url: &str) -> Result<Config, String> {
     let scheme = url.split(':').next().unwrap_or("").to_ascii_lowercase();
     let (kind, _) = scheme.split_once(['-', '+']).unwrap_or((&scheme, ""));
     // fred takes any scheme for its default.

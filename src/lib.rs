@@ -83,6 +83,7 @@
 //! | feature | what |
 //! | --- | --- |
 //! | `rustls` | TLS to the masters (`rediss://…`), by rustls with ring |
+//! | `cli` | the command-line tool `fredlock`; nothing for the library |
 //! | `serde` | [`Fence`] as a number in what serde reads and writes |
 //! | `testing` | in-memory masters, with faults of theirs, of their clocks and of the network, for the tests of your own service |
 //!
@@ -137,6 +138,9 @@ pub use error::{
     AcquireError, Attempts, ExtendError, InvalidTtl, ReleaseError, TTL_MAX, TTL_MIN, UsingError,
 };
 pub use fence::{Fence, Fencing, InvalidFence};
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub use fleet::config_of;
 pub use fred;
 pub use gate::{Gate, Refused};
 pub use initialise::{Initialisation, InitialiseError, InitialiseState, InitialisedMaster};

@@ -1,0 +1,214 @@
+//! `fredlock inspect`: who holds what.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
+
+use fredlock::{Fence, Finding, GuardState, Holder, Inspection, Possession};
+use serde::Serialize;
+
+use crate::{args, connect, report, status};
+
+/// Looks at all resources; gives the exit status.
+pub(crate) fn run(task: &args::Inspect) -> u8 {
+    let inspected = connect::with(&task.masters, async |redlock| {
+        let mut all = Vec::new();
+        for resource in &task.resources {
+            let inspection = redlock.inspect(resource).await;
+            all.push(
+                inspection
+                    .map_err(|error| (status::USAGE, format!("{error}: take another name")))?,
+            );
+        }
+        Ok(all)
+    });
+    let inspections = match inspected {
+        Ok(inspections) => inspections,
+        Err((status, text)) => {
+            report::say(&text);
+            return status;
+        }
+    };
+    let mut out = io::stdout().lock();
+    let told = if task.json {
+        json(&mut out, &inspections)
+    } else {
+        let colours = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        inspections
+            .iter()
+            .try_for_each(|one| text(&mut out, one, colours))
+    };
+    if let Err(error) = told {
+        report::say(&format!("cannot write the report: {error}"));
+        return status::SYSTEM;
+    }
+    let is_unknown = |one: &Inspection| matches!(one.verdict(), Possession::Unknown);
+    if inspections.iter().any(is_unknown) {
+        status::NO_QUORUM
+    } else {
+        0
+    }
+}
+
+/// Its fields stay; others may be added.
+#[derive(Debug, Serialize)]
+struct Report {
+    resource: String,
+    verdict: &'static str,
+    holder: Option<String>,
+    label: Option<String>,
+    for_at_least_ms: Option<u64>,
+    masters: Vec<Master>,
+}
+
+#[derive(Debug, Serialize)]
+struct Master {
+    #[serde(rename = "master")]
+    name: String,
+    state: &'static str,
+    error: Option<String>,
+    holder: Option<String>,
+    label: Option<String>,
+    time_left_ms: Option<u64>,
+    fence: Option<u64>,
+    restart_guard: Option<&'static str>,
+    took_ms: f64,
+}
+
+fn json(out: &mut impl Write, inspections: &[Inspection]) -> io::Result<()> {
+    let reports: Vec<_> = inspections.iter().map(Report::new).collect();
+    serde_json::to_writer_pretty(&mut *out, &reports)?;
+    writeln!(out)
+}
+
+impl Report {
+    fn new(inspection: &Inspection) -> Self {
+        let (verdict, holder, left) = match inspection.verdict() {
+            Possession::Held {
+                holder,
+                for_at_least,
+                ..
+            } => ("held", Some(holder), *for_at_least),
+            Possession::Free => ("free", None, None),
+            Possession::Split => ("split", None, None),
+            _ => ("unknown", None, None),
+        };
+        Self {
+            resource: inspection.resource().to_owned(),
+            verdict,
+            holder: holder.map(short),
+            label: holder.and_then(label),
+            for_at_least_ms: left.map(ms),
+            masters: inspection.findings().map(Master::new).collect(),
+        }
+    }
+}
+
+impl Master {
+    fn new(finding: &Finding) -> Self {
+        let state = finding.state().ok();
+        let holder = state.and_then(fredlock::KeyState::holder);
+        Self {
+            name: finding.master().to_owned(),
+            state: match (state, holder) {
+                (None, _) => "failed",
+                (_, None) => "free",
+                (_, Some(_)) => "held",
+            },
+            error: finding.state().err().map(ToString::to_string),
+            holder: holder.map(short),
+            label: holder.and_then(label),
+            time_left_ms: state.and_then(fredlock::KeyState::time_left).map(ms),
+            fence: state
+                .map(fredlock::KeyState::fence)
+                .filter(|fence| *fence != Fence::NONE)
+                .map(Fence::get),
+            restart_guard: state
+                .and_then(fredlock::KeyState::guard)
+                .map(|guard| match guard {
+                    GuardState::Ready => "ready",
+                    GuardState::Quarantined { .. } => "quarantined",
+                    _ => "unmarked",
+                }),
+            took_ms: finding.took().as_secs_f64() * 1e3,
+        }
+    }
+}
+
+fn text(out: &mut impl Write, inspection: &Inspection, colours: bool) -> io::Result<()> {
+    let report = Report::new(inspection);
+    let colour = match report.verdict {
+        "held" => "33",
+        "free" => "32",
+        _ => "31",
+    };
+    let (begin, end) = if colours {
+        (format!("\x1b[{colour}m"), "\x1b[0m")
+    } else {
+        (String::new(), "")
+    };
+    writeln!(
+        out,
+        "{}: {begin}{}{end}",
+        report.resource,
+        inspection.verdict()
+    )?;
+    let rows = report.masters.iter().map(Master::row);
+    let heads = [
+        "MASTER", "STATE", "HOLDER", "LABEL", "LEFT", "FENCE", "GUARD",
+    ]
+    .map(str::to_owned);
+    let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
+    let mut widths = [0; 7];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    for row in rows {
+        let cells: Vec<_> = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        writeln!(out, "  {}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+impl Master {
+    fn row(&self) -> [String; 7] {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let left = match (self.state, self.time_left_ms) {
+            ("held", None) => Some("no expiry".to_owned()),
+            (_, left) => {
+                left.map(|left| humantime::format_duration(Duration::from_millis(left)).to_string())
+            }
+        };
+        [
+            self.name.clone(),
+            self.error.clone().unwrap_or_else(|| self.state.to_owned()),
+            or_dash(self.holder.clone()),
+            or_dash(self.label.clone()),
+            or_dash(left),
+            or_dash(self.fence.map(|fence| fence.to_string())),
+            or_dash(self.restart_guard.map(str::to_owned)),
+        ]
+    }
+}
+
+/// The part of its value that may be shown, without the label.
+fn short(holder: &Holder) -> String {
+    let text = holder.to_string();
+    text.split_once('…')
+        .map_or(text.clone(), |(short, _)| format!("{short}…"))
+}
+
+fn label(holder: &Holder) -> Option<String> {
+    holder.label().map(|label| label.to_string())
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

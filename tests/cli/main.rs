@@ -1,0 +1,14 @@
+//! The tool, run as people run it, against real masters.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod doctor;
+mod inspect;
+mod losing;
+mod processes;
+mod signals;
+mod status;
+mod support;
+mod terminal;
+mod tool;
+mod waiting;
