@@ -246,7 +246,12 @@ async fn eval(
 #[tokio::test]
 async fn a_value_and_its_fence_are_neighbours_on_a_cluster() {
     // A node that does not know its own address gives none to clients.
-    let arguments = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
+    let arguments = [
+        "--cluster-enabled",
+        "yes",
+        "--cluster-announce-ip",
+        "127.0.0.1",
+    ];
     let server = Server::start_with(&arguments).await;
     let slots: Vec<_> = (0..16_384).map(|slot| slot.to_string()).collect();
     let mut add = vec!["CLUSTER", "ADDSLOTS"];
