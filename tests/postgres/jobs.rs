@@ -121,11 +121,11 @@ async fn the_job_of_a_worker_that_fails_or_dies_is_there_for_the_next() {
     let dying = postgres.connect().await;
     let dying = tokio::spawn(async move {
         let mut dying = dying;
-        let _ = work_on_one::<Error>(&mut dying.client, async |_, _| {
+        let work = work_on_one::<Error>(&mut dying.client, async |_, _| {
             has_begun.send(()).unwrap();
             std::future::pending().await
-        })
-        .await;
+        });
+        work.await.map(drop)
     });
     begun.await.unwrap();
     let look = work_on_one::<Error>(&mut worker.client, async |_, _| Ok(()));

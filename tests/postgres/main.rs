@@ -47,7 +47,7 @@ async fn database() -> Postgres {
 }
 
 /// Waits until so many connections wait for a lock.
-async fn waiting(observer: &Worker, wanted: i64) {
+async fn waiting(observer: &Worker, count: i64) {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     let all_wait = async {
         while observer
@@ -56,13 +56,13 @@ async fn waiting(observer: &Worker, wanted: i64) {
             .await
             .unwrap()
             .get::<_, i64>(0)
-            != wanted
+            != count
         {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let waited = tokio::time::timeout(SOON, all_wait).await;
-    waited.unwrap_or_else(|_| panic!("{wanted} connections do not wait for a lock"));
+    waited.unwrap_or_else(|_| panic!("{count} connections do not wait for a lock"));
 }
 
 /// Ends the server's process of a connection, as an operator or a crash does.

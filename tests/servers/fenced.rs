@@ -245,7 +245,7 @@ async fn eval(
 /// A cluster refuses a script whose keys are not in one hash slot.
 #[tokio::test]
 async fn a_value_and_its_fence_are_neighbours_on_a_cluster() {
-    // A node that has met no other does not know its own address.
+    // A node that does not know its own address gives none to clients.
     let arguments = [
         "--cluster-enabled",
         "yes",
