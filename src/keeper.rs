@@ -1,6 +1,6 @@
 //! The task that extends the lock of one `using`, and releases it at the end.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::oneshot,
@@ -20,6 +20,10 @@ use crate::{
 
 /// The shortest time between two alarms for an extension that is late.
 const ALARM_STEP_MIN: Duration = Duration::from_millis(1);
+
+/// By how much of the time until it is due an extension may come earlier, at random. Locks that were
+/// taken at one moment, or brought into step by a master that hung, are extended over a time.
+const SPREAD: f64 = 0.1;
 
 /// It runs as its own task, so that a routine that is slow to yield does not starve it.
 pub(crate) struct Keeper {
@@ -50,37 +54,38 @@ impl Keeper {
         shutdown: CancellationToken,
         settings: &Settings,
         ttl: Duration,
-    ) -> Self {
+    ) -> Box<Self> {
         let threshold = settings.extension_threshold_for(ttl);
         let hold_until = settings.hold_limit.map(after);
-        Self {
+        Box::new(Self {
             lease: EndedWithKeeper(lease),
             lock,
             stop,
             shutdown,
             threshold,
             hold_until,
-        }
+        })
     }
 
     /// Extends until the routine has ended, and releases then: also after a loss, since keys of
     /// ours may be left, and never before, since the routine may still be writing.
-    pub(crate) async fn run(mut self, started: oneshot::Sender<()>, released: oneshot::Sender<()>) {
+    ///
+    /// (Boxed, as it would hold itself twice otherwise: what it is called on, and what it moves that to.)
+    pub(crate) async fn run(
+        mut self: Box<Self>,
+        started: oneshot::Sender<()>,
+        released: oneshot::Sender<()>,
+    ) {
         // A sender that is dropped is news enough.
         drop(started);
+        let reason = self.keep().await;
         let (resources, token) = (self.lock.resources().clone(), self.lock.token());
-        let (stop, lease) = (self.stop.clone(), Arc::clone(&self.lease.0));
-        let reason = tokio::select! {
-            biased;
-            () = stop.cancelled() => lease.lose(LostReason::Ended),
-            reason = self.extend_until_lost() => reason,
-        };
         let was_lost = !matches!(reason, LostReason::Ended);
         if was_lost {
             telemetry::lost(&resources, token, &reason);
         }
-        stop.cancelled().await;
-        if let Err(error) = self.lock.release().await {
+        self.stop.cancelled().await;
+        if let Err(error) = Box::pin(self.lock.release()).await {
             // After a loss it is no news that the keys were gone.
             if !was_lost {
                 telemetry::release_failed(&resources, token, &error);
@@ -89,9 +94,46 @@ impl Keeper {
         drop(released);
     }
 
+    /// Extends until it is over, and says how it ended.
+    ///
+    /// Most of its life it waits, and there may be very many that do: one timer, and memory for what
+    /// an extension takes only while there is one.
+    async fn keep(&mut self) -> LostReason {
+        loop {
+            let lease = &*self.lease.0;
+            let ends = match lease.look() {
+                Ok(ends) => ends,
+                Err(reason) => return reason,
+            };
+            let due = self.due();
+            let next = self.hold_until.map_or(due, |end| end.min(due)).min(ends);
+            let step = self.alarm_step();
+            let sleep = pin!(sleep_until(next));
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return lease.lose(LostReason::Ended),
+                () = self.shutdown.cancelled() => return lease.lose(LostReason::ShutDown),
+                () = lease.over() => continue,
+                () = alarm::rouse(next + step, step, sleep) => {}
+            }
+            if self.hold_until.is_some_and(|end| Instant::now() >= end) {
+                return lease.lose(LostReason::HoldLimit);
+            }
+            if next == due
+                && let Some(reason) = Box::pin(self.extend(ends)).await
+            {
+                return reason;
+            }
+        }
+    }
+
+    /// One extension; says how it ended if that is over.
+    ///
     /// # Cancel safety
-    /// The lock stays valid for what it was.
-    async fn extend_until_lost(&mut self) -> LostReason {
+    /// The lock stays valid for what it was. What is under way is followed up elsewhere, and revives
+    /// nothing.
+    async fn extend(&mut self, ends: Instant) -> Option<LostReason> {
+        let lease = &*self.lease.0;
         let hold_until = self.hold_until;
         let held_too_long = async {
             match hold_until {
@@ -99,50 +141,41 @@ impl Keeper {
                 None => std::future::pending().await,
             }
         };
-        let (lease, shutdown) = (Arc::clone(&self.lease.0), self.shutdown.clone());
-        tokio::select! {
+        // Where all is well it has ended long before the first alarm.
+        let step = self.alarm_step();
+        let extension = self.lock.renew(|outcomes| lease.note(outcomes));
+        let extension = alarm::rouse(Instant::now() + step, step, extension);
+        let result = tokio::select! {
             biased;
-            () = shutdown.cancelled() => lease.lose(LostReason::ShutDown),
-            () = held_too_long => lease.lose(LostReason::HoldLimit),
-            reason = self.extend_while_ours() => reason,
+            () = self.stop.cancelled() => return Some(lease.lose(LostReason::Ended)),
+            () = self.shutdown.cancelled() => return Some(lease.lose(LostReason::ShutDown)),
+            () = held_too_long => return Some(lease.lose(LostReason::HoldLimit)),
+            result = extension => result,
+            // The end of validity, whatever the masters do.
+            () = sleep_until(ends) => return None,
+            () = lease.over() => return None,
+        };
+        let outcomes = self.lock.outcomes().clone();
+        match result {
+            Ok(()) => lease.extend(self.lock.valid_until(), outcomes).err(),
+            Err(ExtendError::Lost { outcomes, .. }) => {
+                Some(lease.lose(LostReason::Gone { outcomes }))
+            }
+            Err(_) => Some(lease.lose(LostReason::Expired { outcomes })),
         }
     }
 
-    async fn extend_while_ours(&mut self) -> LostReason {
-        loop {
-            let ends = match self.lease.0.look() {
-                Ok(ends) => ends,
-                Err(reason) => return reason,
-            };
-            let lease = &*self.lease.0;
-            let due = self.lock.valid_until().checked_sub(self.threshold);
-            let due = due.unwrap_or_else(Instant::now);
-            let extension = async {
-                sleep_until(due).await;
-                self.lock.renew(|outcomes| lease.note(outcomes)).await
-            };
-            // Where all is well it has ended long before the first alarm.
-            let step = ALARM_STEP_MIN.max(self.threshold / 8);
-            let extension = alarm::rouse(due + step, step, extension);
-            tokio::select! {
-                biased;
-                result = extension => match result {
-                    Ok(()) => {
-                        if let Err(reason) = lease.extend(self.lock.valid_until(), self.lock.outcomes().clone()) {
-                            return reason;
-                        }
-                    }
-                    Err(ExtendError::Lost { outcomes, .. }) => return lease.lose(LostReason::Gone { outcomes }),
-                    Err(_) => {
-                        let outcomes = self.lock.outcomes().clone();
-                        return lease.lose(LostReason::Expired { outcomes });
-                    }
-                },
-                // The end of validity, whatever the masters do. What is under way is followed up
-                // elsewhere, and revives nothing.
-                () = sleep_until(ends) => {}
-                () = lease.over() => {}
-            }
-        }
+    fn alarm_step(&self) -> Duration {
+        ALARM_STEP_MIN.max(self.threshold / 8)
+    }
+
+    /// When to extend next.
+    fn due(&self) -> Instant {
+        let now = Instant::now();
+        let latest = self.lock.valid_until().checked_sub(self.threshold);
+        let wait = latest.map_or(Duration::ZERO, |latest| {
+            latest.saturating_duration_since(now)
+        });
+        now + wait.mul_f64(1.0 - SPREAD * self.lock.fraction())
     }
 }
