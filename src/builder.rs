@@ -49,6 +49,7 @@ pub struct Builder {
     connect_timeout: Duration,
     wall_clock: WallClock,
     entropy: Entropy,
+    direct_max: Option<usize>,
     #[cfg(feature = "testing")]
     mutant: Option<crate::testing::Mutant>,
     #[cfg(feature = "testing")]
@@ -119,6 +120,7 @@ impl Default for Builder {
             connect_timeout: Duration::from_secs(2),
             wall_clock: Arc::new(wall_clock),
             entropy: Entropy::default(),
+            direct_max: None,
             #[cfg(feature = "testing")]
             mutant: None,
             #[cfg(feature = "testing")]
@@ -170,7 +172,8 @@ impl Builder {
     /// Adds in-memory masters, in the order of their indices.
     #[cfg(feature = "testing")]
     pub fn memory(mut self, masters: &crate::testing::MemoryMasters) -> Self {
-        self.sources.extend(masters.as_masters().map(Source::Ready));
+        self.sources
+            .extend(masters.as_masters().map(Source::Memory));
         self
     }
 
@@ -232,6 +235,14 @@ impl Builder {
         self
     }
 
+    /// How many calls to one master may be under way by themselves before more are grouped.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn direct_max(mut self, calls: usize) -> Self {
+        self.direct_max = Some(calls);
+        self
+    }
+
     /// Breaks a rule of the protocol on purpose.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
@@ -269,7 +280,15 @@ impl Builder {
         if !(0.0..=0.5).contains(&self.drift_factor) {
             return Err(BuildError::InvalidDriftFactor(self.drift_factor));
         }
-        let Fleet { masters, contacts } = Fleet::open(self.sources, self.allow_sentinel_managed)?;
+        let background = Background::new();
+        #[cfg(feature = "testing")]
+        let background = background.paused_by(self.pause);
+        let Fleet { masters, contacts } = Fleet::open(
+            self.sources,
+            self.allow_sentinel_managed,
+            self.direct_max,
+            &background,
+        )?;
         let quorum = Quorum::majority(masters.len());
         #[cfg(feature = "testing")]
         let quorum = Quorum {
@@ -282,10 +301,7 @@ impl Builder {
             quorum,
             fencing: self.fencing,
             drift_factor: self.drift_factor,
-            #[cfg(not(feature = "testing"))]
-            background: Background::new(),
-            #[cfg(feature = "testing")]
-            background: Background::new().paused_by(self.pause),
+            background,
             shutdown: CancellationToken::new(),
             closed: CancellationToken::new(),
             fences: FenceMemory::default(),

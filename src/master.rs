@@ -9,18 +9,33 @@ use crate::{
     token::Token,
 };
 
+mod arguments;
 pub(crate) mod connection;
 mod epoch;
 mod exchange;
 pub(crate) mod fred;
 pub(crate) mod identity;
 mod native;
+pub(crate) mod queue;
 mod scripts;
 mod watchdog;
 
-/// A call under way. It ends by itself within its timeout, and is polled to that end: dropping it
-/// would not take the command back.
-pub(crate) type Call = Pin<Box<dyn Future<Output = Result<Answer, MasterError>> + Send>>;
+pub(crate) use arguments::Arguments;
+
+/// A call under way. It is polled to its end, unless it goes on by itself: dropping it would not
+/// take the command back.
+pub(crate) type Call = Pin<Box<dyn Calling>>;
+
+/// What one operation came to.
+pub(crate) type Reply = Result<Answer, MasterError>;
+
+/// Sends its request at the first poll.
+pub(crate) trait Calling: Future<Output = Reply> + Send {
+    /// Since that poll: does it travel together with others, which somebody else drives? Then it may
+    /// be dropped at will. But it has no timer of its own: whoever waits for it has to know when its
+    /// time is up. Any other call ends within its timeout.
+    fn goes_on(&self) -> bool;
+}
 
 /// The shortest timeout of a call: none at all would mean "without end" to fred.
 pub(crate) const CALL_TIMEOUT_MIN: Duration = Duration::from_millis(1);
@@ -33,7 +48,7 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// Host and port, or the path of a socket, and the database unless that is 0; never credentials.
     fn name(&self) -> &Arc<str>;
 
-    /// Sends the request at the first poll. The answer comes within `timeout`.
+    /// Sends the request at the first poll. The answer comes within `timeout`, from then on.
     fn call(&self, request: &Request, timeout: Duration) -> Call;
 
     /// Lets go of the connection. Ends within a second.
@@ -41,6 +56,8 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
 }
 
 /// What can be asked of a master.
+///
+/// Cheap to clone, as each master gets one.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) operation: Operation,
@@ -49,6 +66,8 @@ pub(crate) struct Request {
     pub(crate) label: Option<OwnerLabel>,
     /// `None` without fencing.
     pub(crate) fence: Option<FenceWrite>,
+    /// What follows from the rest.
+    pub(crate) arguments: Arguments,
 }
 
 impl Request {
@@ -69,8 +88,14 @@ pub(crate) enum Operation {
         /// No other ttl was ever sent for this token: then a late one cannot shorten.
         uniform: bool,
     },
-    /// Delete where the value is the token, and raise every fence key to `fence` (the tombstone).
-    Release,
+    /// Delete where the value is the token; and raise every fence key to `fence` (the tombstone) if
+    /// not every key was ours, or if `may_return`.
+    Release {
+        /// May a write of this token that a fence of its own does not stop arrive yet? A late
+        /// acquire is stopped where its key stood: it left its fence there. A raised one and a
+        /// put-back are not.
+        may_return: bool,
+    },
 }
 
 /// What an extension does where a lock key is gone.

@@ -1,28 +1,38 @@
-//! The three scripts, and how they are called.
+//! The scripts, and how they are called.
 
 use std::sync::OnceLock;
 
 use fred::{bytes_utils::Str, types::Value};
 
-use super::{Missing, Operation, Request};
+use super::{
+    Request,
+    arguments::{number, script},
+};
 
-/// Which script does an operation.
-pub(super) const SOURCES: [&str; 3] = [
+/// Those of the operations; and the one that does several operations in a group, made of the others.
+pub(super) const SOURCES: [&str; 4] = [
     include_str!("acquire.lua"),
     include_str!("extend.lua"),
     include_str!("release.lua"),
+    concat!(
+        include_str!("group_head.lua"),
+        "function operations.a(KEYS, ARGV)\n",
+        include_str!("acquire.lua"),
+        "end\nfunction operations.e(KEYS, ARGV)\n",
+        include_str!("extend.lua"),
+        "end\nfunction operations.r(KEYS, ARGV)\n",
+        include_str!("release.lua"),
+        "end\n",
+        include_str!("group_tail.lua"),
+    ),
 ];
+
+const GROUP: usize = 3;
 
 /// The hashes by which one master knows the scripts, as it told them itself. Where it did not
 /// (its user may lack the permission), scripts are sent whole.
 #[derive(Debug, Default)]
-pub(super) struct Hashes([OnceLock<Str>; 3]);
-
-/// A script call without the script: its arguments, from the number of keys on.
-pub(super) struct ScriptCall {
-    script: usize,
-    arguments: Vec<Value>,
-}
+pub(super) struct Hashes([OnceLock<Str>; SOURCES.len()]);
 
 impl Hashes {
     pub(super) fn learn(&self, script: usize, hash: String) {
@@ -31,61 +41,51 @@ impl Hashes {
     }
 }
 
-impl ScriptCall {
-    pub(super) fn new(request: &Request) -> Self {
-        let resources = &request.resources;
-        let fence = request.fence;
-        let keys = resources.len() * if fence.is_some() { 2 } else { 1 };
-        let mut arguments = Vec::with_capacity(keys + 6);
-        arguments.push(number(keys as u64));
-        arguments.extend(resources.iter().map(text));
-        if fence.is_some() {
-            arguments.extend(resources.fence_keys().map(text));
-        }
-        arguments.push(request.value().into());
-        let script = match request.operation {
-            Operation::Acquire { ttl_ms } => {
-                arguments.push(number(ttl_ms));
-                0
-            }
-            Operation::Extend {
-                ttl_ms, missing, ..
-            } => {
-                arguments.push(number(ttl_ms));
-                arguments.push(number(u64::from(missing == Missing::PutBack)));
-                1
-            }
-            Operation::Release => 2,
-        };
-        if let Some(write) = fence {
-            arguments.push(number(write.fence));
-            arguments.push(number(write.lives_ms));
-        }
-        Self { script, arguments }
-    }
+/// A call of a script.
+#[derive(Clone, Copy)]
+pub(super) enum ScriptCall<'a> {
+    /// The script of one operation.
+    One(&'a Request),
+    /// The script for several, in this order.
+    Group(&'a [Request]),
+}
 
+impl ScriptCall<'_> {
     /// The call by hash, where the master's is known.
-    pub(super) fn by_hash(&self, hashes: &Hashes) -> Option<Vec<Value>> {
-        let hash = hashes.0[self.script].get()?;
-        Some(self.with_first(Value::String(hash.clone())))
+    pub(super) fn by_hash(self, hashes: &Hashes) -> Option<Vec<Value>> {
+        let hash = hashes.0[self.script()].get()?;
+        Some(self.after(Value::String(hash.clone())))
     }
 
     /// The call with the whole script, which the master remembers from then on.
-    pub(super) fn whole(&self) -> Vec<Value> {
-        self.with_first(Value::from_static_str(SOURCES[self.script]))
+    pub(super) fn whole(self) -> Vec<Value> {
+        self.after(Value::from_static_str(SOURCES[self.script()]))
     }
 
-    fn with_first(&self, first: Value) -> Vec<Value> {
-        std::iter::once(first)
-            .chain(self.arguments.iter().cloned())
-            .collect()
+    fn script(self) -> usize {
+        match self {
+            Self::One(request) => script(request.operation).0,
+            Self::Group(_) => GROUP,
+        }
     }
-}
 
-fn text(text: &str) -> Value {
-    Value::String(text.into())
-}
-
-fn number(number: u64) -> Value {
-    Value::String(number.to_string().into())
+    fn after(self, first: Value) -> Vec<Value> {
+        let group = match self {
+            Self::One(request) => std::slice::from_ref(request),
+            Self::Group(group) => group,
+        };
+        let keys: usize = group.iter().map(Request::key_count).sum();
+        let arguments: usize = group.iter().map(|request| request.arguments().len()).sum();
+        let mut words = Vec::with_capacity(2 + keys + arguments + group.len());
+        words.push(first);
+        words.push(number(keys as u64));
+        words.extend(group.iter().flat_map(Request::keys));
+        for request in group {
+            if matches!(self, Self::Group(_)) {
+                words.push(request.header());
+            }
+            words.extend_from_slice(request.arguments());
+        }
+        words
+    }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clock::after,
-    master::{Call, Master, Missing, Operation, Request},
+    master::{Missing, Operation, Reply, Request, queue::Wire},
     outcome::MasterError,
 };
 
@@ -24,7 +24,7 @@ use crate::{
 pub(super) type Network = Mutex<Box<dyn FnMut(&Message) -> Fate + Send>>;
 
 /// A connection: what is sent on it stays in order, unless its fate says otherwise.
-pub(super) struct Link {
+pub(crate) struct Link {
     pub(super) server: Arc<Server>,
     pub(super) network: Arc<Network>,
     pub(super) master: usize,
@@ -49,46 +49,74 @@ impl Link {
     }
 }
 
-impl Master for Link {
+impl Wire for Link {
     fn name(&self) -> &Arc<str> {
         &self.server.name
     }
 
-    fn call(&self, request: &Request, timeout: Duration) -> Call {
-        let (server, network) = (Arc::clone(&self.server), Arc::clone(&self.network));
-        let (request, last_arrival) = (request.clone(), Arc::clone(&self.last_arrival));
-        let message = Message {
-            master: self.master,
-            client: self.client,
-            kind: kind(&request),
-        };
-        Box::pin(async move {
-            let gives_up = after(timeout);
-            let sent = {
-                let fate = (network.lock().unwrap_or_else(PoisonError::into_inner))(&message);
-                let mut last_arrival = last_arrival.lock().unwrap_or_else(PoisonError::into_inner);
-                server.now().send(&request, fate, &mut last_arrival)?
-            };
-            match sent.answer_at {
-                Some(at) if at < gives_up => {
-                    if at > Instant::now() {
-                        sleep_until(at).await;
-                    }
-                    // A frozen master has not done it, and a restarted one never will.
-                    drop(server.now());
-                    if let Some(answer) = sent.take() {
-                        return answer;
-                    }
-                }
-                _ => {}
-            }
-            sleep_until(gives_up).await;
-            Err(MasterError::Timeout)
-        })
+    fn admit(&self) -> Result<(), MasterError> {
+        Ok(())
+    }
+
+    async fn send(&self, request: &Request, timeout: Duration) -> Reply {
+        let group = std::slice::from_ref(request);
+        let replies = self.exchange(kind(request), group, timeout).await?;
+        replies
+            .into_iter()
+            .next()
+            .unwrap_or(Err(MasterError::Timeout))
+    }
+
+    async fn send_group(
+        &self,
+        group: &[Request],
+        timeout: Duration,
+    ) -> Result<Vec<Reply>, MasterError> {
+        self.exchange(MessageKind::Group, group, timeout).await
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::ready(()))
+    }
+}
+
+impl Link {
+    /// One message, which arrives, is lost or is late as a whole.
+    async fn exchange(
+        &self,
+        kind: MessageKind,
+        requests: &[Request],
+        timeout: Duration,
+    ) -> Result<Vec<Reply>, MasterError> {
+        let message = Message {
+            master: self.master,
+            client: self.client,
+            kind,
+        };
+        let gives_up = after(timeout);
+        let sent = {
+            let fate = (self.network.lock().unwrap_or_else(PoisonError::into_inner))(&message);
+            let mut last_arrival = self
+                .last_arrival
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            self.server.now().send(requests, fate, &mut last_arrival)?
+        };
+        match sent.answer_at {
+            Some(at) if at < gives_up => {
+                if at > Instant::now() {
+                    sleep_until(at).await;
+                }
+                // A frozen master has not done it, and a restarted one never will.
+                drop(self.server.now());
+                if let Some(replies) = sent.take() {
+                    return Ok(replies);
+                }
+            }
+            _ => {}
+        }
+        sleep_until(gives_up).await;
+        Err(MasterError::Timeout)
     }
 }
 
@@ -100,7 +128,7 @@ fn kind(request: &Request) -> MessageKind {
             ..
         } => MessageKind::PutBack,
         Operation::Extend { .. } => MessageKind::Extend,
-        Operation::Release => MessageKind::Release,
+        Operation::Release { .. } => MessageKind::Release,
     }
 }
 

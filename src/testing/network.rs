@@ -27,6 +27,9 @@ pub enum MessageKind {
     PutBack,
     /// To delete them: a release, or the roll-back of a failed attempt.
     Release,
+    /// Several of these together. Only where a simulation asks for it.
+    #[doc(hidden)]
+    Group,
 }
 
 /// What becomes of one request. By default it arrives at once, and so does the answer.

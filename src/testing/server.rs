@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::{clock::Clock, network::Fate, store::Store};
 use crate::{
-    master::Request,
-    outcome::{Answer, MasterError},
+    master::{Reply, Request},
+    outcome::MasterError,
 };
 
 /// One master, shared by all clients and the test.
@@ -51,14 +51,14 @@ pub(super) enum Condition {
     Failing(String),
 }
 
-/// A request on its way, and where its answer goes.
+/// Requests on their way together, and where their answers go.
 #[derive(Debug)]
 struct Letter {
-    request: Request,
+    requests: Vec<Request>,
     answer: Slot,
 }
 
-type Slot = Arc<Mutex<Option<Result<Answer, MasterError>>>>;
+type Slot = Arc<Mutex<Option<Vec<Reply>>>>;
 
 /// A request that was sent: when its answer can be here, if ever.
 #[derive(Debug)]
@@ -95,10 +95,10 @@ impl Server {
 }
 
 impl State {
-    /// Sends a request. `last_arrival` is that of the client's last one to this master.
+    /// Sends requests together. `last_arrival` is that of the client's last one to this master.
     pub(super) fn send(
         &mut self,
-        request: &Request,
+        requests: &[Request],
         fate: Fate,
         last_arrival: &mut Instant,
     ) -> Result<Sent, MasterError> {
@@ -117,10 +117,10 @@ impl State {
         }
         let slot = Slot::default();
         if !fate.request_lost {
-            self.post(arrival, request, &slot);
+            self.post(arrival, requests, &slot);
         }
         if let Some(after) = fate.repeat_after {
-            self.post(arrival + after, request, &Slot::default());
+            self.post(arrival + after, requests, &Slot::default());
         }
         self.settle(Instant::now());
         let is_lost = fate.reply_lost || fate.request_lost || self.condition == Condition::Mute;
@@ -128,10 +128,10 @@ impl State {
         Ok(Sent { answer_at, slot })
     }
 
-    fn post(&mut self, arrival: Instant, request: &Request, slot: &Slot) {
+    fn post(&mut self, arrival: Instant, requests: &[Request], slot: &Slot) {
         self.sequence += 1;
         let letter = Letter {
-            request: request.clone(),
+            requests: requests.to_vec(),
             answer: Arc::clone(slot),
         };
         self.inbox.insert((arrival, self.sequence), letter);
@@ -148,14 +148,18 @@ impl State {
                 return;
             }
             let letter = entry.remove();
-            let answer = match &self.condition {
-                Condition::Failing(error) => Err(MasterError::Server(error.clone())),
-                Condition::Deaf => continue,
-                _ => Ok(self
-                    .store
-                    .apply(&letter.request, self.clock.at(arrival.max(self.thawed)))),
-            };
-            *letter.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+            let shown = self.clock.at(arrival.max(self.thawed));
+            let mut replies = Vec::with_capacity(letter.requests.len());
+            for request in &letter.requests {
+                replies.push(match &self.condition {
+                    Condition::Failing(error) => Err(MasterError::Server(error.clone())),
+                    Condition::Deaf => continue,
+                    _ => Ok(self.store.apply(request, shown)),
+                });
+            }
+            if self.condition != Condition::Deaf {
+                *letter.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(replies);
+            }
         }
     }
 
@@ -181,8 +185,8 @@ impl State {
 }
 
 impl Sent {
-    /// The answer, if the master gave one.
-    pub(super) fn take(&self) -> Option<Result<Answer, MasterError>> {
+    /// The answers, if the master gave any.
+    pub(super) fn take(&self) -> Option<Vec<Reply>> {
         self.slot
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

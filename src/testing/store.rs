@@ -44,7 +44,7 @@ impl Store {
             Operation::Extend {
                 ttl_ms, missing, ..
             } => self.extend(request, ttl_ms, missing),
-            Operation::Release => self.release(request),
+            Operation::Release { may_return } => self.release(request, may_return),
         }
     }
 
@@ -185,7 +185,7 @@ impl Store {
         Answer::Extended
     }
 
-    fn release(&mut self, request: &Request) -> Answer {
+    fn release(&mut self, request: &Request, may_return: bool) -> Answer {
         if self.released.len() >= AUDITED_MAX {
             self.released.clear();
         }
@@ -199,7 +199,9 @@ impl Store {
             }
             all &= is_ours;
         }
-        self.raise_fences(request);
+        if !all || may_return {
+            self.raise_fences(request);
+        }
         if all {
             Answer::Released
         } else {

@@ -21,6 +21,7 @@ mod extend;
 mod extend_faults;
 mod faults;
 mod foreign;
+mod groups;
 mod identity;
 mod joining;
 mod keeping;

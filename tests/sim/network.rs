@@ -40,7 +40,9 @@ pub(crate) fn network(
             .delay_request(delay(800))
             .delay_reply(delay(800));
         let (long, later) = (delay(slowest / 6), delay(slowest * 3 / 2));
-        let is_safe = releases_arrive && message.kind == MessageKind::Release;
+        // A group may carry one.
+        let is_release = matches!(message.kind, MessageKind::Release | MessageKind::Group);
+        let is_safe = releases_arrive && is_release;
         if partitions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     /// By how much the wall clock of each client is off, in microseconds.
     pub(crate) skews: Vec<i64>,
     pub(crate) weather: Weather,
+    /// How many calls to a master go by themselves before more travel in groups; `None`: all do.
+    pub(crate) direct_max: Option<usize>,
     pub(crate) mutant: Option<Mutant>,
 }
 
@@ -101,6 +103,7 @@ impl Plan {
                 .map(|_| SKEWS[rng.gen_range(0..SKEWS.len())])
                 .collect(),
             weather,
+            direct_max: [None, Some(0), Some(1), Some(2)][rng.gen_range(0..4)],
             mutant: None,
         }
     }

@@ -124,8 +124,12 @@ async fn connect(plan: &Plan, masters: &MemoryMasters, number: usize, pause: &Pa
     } else {
         Fencing::Off
     };
-    Redlock::builder()
-        .memory(masters)
+    let builder = Redlock::builder().memory(masters);
+    let builder = match plan.direct_max {
+        Some(calls) => builder.direct_max(calls),
+        None => builder,
+    };
+    builder
         .fencing(fencing)
         .settings(|settings| settings.command_timeout(plan.command_timeout))
         .wall_clock(wall_clock)
