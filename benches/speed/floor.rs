@@ -44,7 +44,13 @@ impl Contender for Floor {
             let token = format!("{:032x}", rand::random::<u128>());
             let ttl = TTL.as_millis().to_string();
             let (key, token) = (Value::from(key), Value::from(token));
-            let acquire = vec![key.clone(), token.clone(), "NX".into(), "PX".into(), ttl.into()];
+            let acquire = vec![
+                key.clone(),
+                token.clone(),
+                "NX".into(),
+                "PX".into(),
+                ttl.into(),
+            ];
             quorum(&clients, "SET", acquire).await?;
             let release = vec![hash.into(), 1.into(), key, token];
             quorum(&clients, "EVALSHA", release).await
@@ -53,8 +59,14 @@ impl Contender for Floor {
 }
 
 /// Sends it to all, and waits for three that did it. (The rest is not taken back by dropping it.)
-async fn quorum(clients: &[Client], name: &'static str, arguments: Vec<Value>) -> Result<(), String> {
-    let calls = clients.iter().map(|client| send(client, name, arguments.clone()));
+async fn quorum(
+    clients: &[Client],
+    name: &'static str,
+    arguments: Vec<Value>,
+) -> Result<(), String> {
+    let calls = clients
+        .iter()
+        .map(|client| send(client, name, arguments.clone()));
     let mut calls: FuturesUnordered<_> = calls.collect();
     let mut done = 0;
     while let Some(reply) = calls.next().await {

@@ -14,6 +14,7 @@ pub mod floor;
 pub mod measure;
 
 use contender::{Entrant, Ours};
+use floor::Floor;
 use measure::{Plan, Sample, median, race, ratio};
 
 /// Where the masters are.
@@ -29,7 +30,9 @@ impl Masters {
             Ok::<_, String>(list.split(',').map(str::to_owned).collect::<Vec<_>>())
         };
         let pids = list("FREDLOCK_MASTER_PIDS")?;
-        let pids = pids.iter().map(|pid| pid.parse().map_err(|_| format!("no process id: {pid}")));
+        let pids = pids
+            .iter()
+            .map(|pid| pid.parse().map_err(|_| format!("no process id: {pid}")));
         Ok(Self {
             urls: list("FREDLOCK_MASTERS")?,
             pids: pids.collect::<Result<_, _>>()?,
@@ -46,7 +49,11 @@ pub fn run(peers: Peers) -> Result<(), String> {
     let turn = Duration::from_millis(setting("FREDLOCK_BENCH_TURN_MS", 400)? as u64);
     let chosen = env::var("FREDLOCK_BENCH_RUNTIME").ok();
     for (key, name, runtime) in [
-        ("multi", "multi-thread runtime, 2 workers", multi as fn() -> _),
+        (
+            "multi",
+            "multi-thread runtime, 2 workers",
+            multi as fn() -> _,
+        ),
         ("current", "current-thread runtime", current),
     ] {
         if chosen.as_deref().is_some_and(|chosen| chosen != key) {
@@ -54,30 +61,27 @@ pub fn run(peers: Peers) -> Result<(), String> {
         }
         let runtime: Runtime = runtime().map_err(|error| error.to_string())?;
         runtime.block_on(async {
-            // A task, as a service has it: `block_on` itself runs apart from the workers.
-            let entrants = {
-                let mut entrants = vec![
-                    Entrant {
-                        name: "bare fred",
-                        contender: std::sync::Arc::new(floor::Floor::connect(&masters.urls).await?),
-                    },
-                    Entrant {
-                        name: "fredlock, `Fencing::Off`",
-                        contender: std::sync::Arc::new(Ours::connect(&masters.urls, Fencing::Off).await?),
-                    },
-                    Entrant {
-                        name: "fredlock, fenced",
-                        contender: std::sync::Arc::new(Ours::connect(&masters.urls, Fencing::default()).await?),
-                    },
-                ];
-                entrants.extend(peers(&masters.urls)?);
-                if let Ok(only) = env::var("FREDLOCK_BENCH_ONLY") {
-                    entrants.retain(|entrant| entrant.name.contains(&only));
-                }
-                entrants
-            };
+            let mut entrants = vec![
+                Entrant::new("bare fred", Floor::connect(&masters.urls).await?),
+                Entrant::new(
+                    "fredlock, `Fencing::Off`",
+                    Ours::connect(&masters.urls, Fencing::Off).await?,
+                ),
+                Entrant::new(
+                    "fredlock, fenced",
+                    Ours::connect(&masters.urls, Fencing::default()).await?,
+                ),
+            ];
+            entrants.extend(peers(&masters.urls)?);
+            if let Ok(only) = env::var("FREDLOCK_BENCH_ONLY") {
+                entrants.retain(|entrant| entrant.name.contains(&only));
+            }
             for workers in [1, 64] {
-                let plan = Plan { workers, turn, rounds };
+                let plan = Plan {
+                    workers,
+                    turn,
+                    rounds,
+                };
                 let samples = race(&entrants, plan, &masters.pids).await?;
                 table(name, plan, &entrants, &samples);
             }
@@ -93,7 +97,10 @@ fn table(runtime: &str, plan: Plan, entrants: &[Entrant], samples: &[Vec<Sample>
     } else {
         format!("{} workers", plan.workers)
     };
-    println!("\n{workers}, {runtime}; medians of {} rounds of {:?}; ratios of the same rounds\n", plan.rounds, plan.turn);
+    println!(
+        "\n{workers}, {runtime}; medians of {} rounds of {:?}; ratios of the same rounds\n",
+        plan.rounds, plan.turn
+    );
     print!("| what | median pair | pairs/s | client µs/pair | masters µs/pair |");
     let others: Vec<usize> = (0..entrants.len())
         .filter(|&index| !entrants[index].name.starts_with("fredlock"))
@@ -101,7 +108,10 @@ fn table(runtime: &str, plan: Plan, entrants: &[Entrant], samples: &[Vec<Sample>
     for &other in &others {
         print!(" time, pairs/s, CPU against {} |", entrants[other].name);
     }
-    println!("\n| --- | --- | --- | --- | --- |{}", " --- |".repeat(others.len()));
+    println!(
+        "\n| --- | --- | --- | --- | --- |{}",
+        " --- |".repeat(others.len())
+    );
     for (entrant, own) in entrants.iter().zip(samples) {
         print!(
             "| {} | {:.0} µs | {:.0} | {:.1} | {:.1} |",
@@ -130,13 +140,18 @@ fn time(sample: &Sample) -> f64 {
 
 fn setting(name: &str, default: usize) -> Result<usize, String> {
     match env::var(name) {
-        Ok(text) => text.parse().map_err(|_| format!("{name} is no number: {text}")),
+        Ok(text) => text
+            .parse()
+            .map_err(|_| format!("{name} is no number: {text}")),
         Err(_) => Ok(default),
     }
 }
 
 fn multi() -> std::io::Result<Runtime> {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build()
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
 }
 
 fn current() -> std::io::Result<Runtime> {

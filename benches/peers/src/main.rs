@@ -5,7 +5,7 @@
 #[path = "../../speed/mod.rs"]
 mod speed;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use rslock::LockManager;
 use speed::contender::{Contender, Ended, Entrant, TTL};
@@ -29,9 +29,6 @@ fn main() -> Result<(), String> {
     speed::run(|masters| {
         let mut manager = LockManager::new(masters.to_vec());
         manager.set_retry(1, Duration::from_millis(1));
-        Ok(vec![Entrant {
-            name: "rslock",
-            contender: Arc::new(Rslock(manager)),
-        }])
+        Ok(vec![Entrant::new("rslock", Rslock(manager))])
     })
 }
