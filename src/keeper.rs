@@ -22,8 +22,10 @@ use crate::{
 const ALARM_STEP_MIN: Duration = Duration::from_millis(1);
 
 /// By how much of the time until it is due an extension may come earlier, at random. Locks that were
-/// taken at one moment, or brought into step by a master that hung, are extended over a time.
-const SPREAD: f64 = 0.1;
+/// taken at one moment, or brought into step by masters that hung, are then extended over a time in
+/// which masters can: 100,000 with a ttl of a minute over half a minute. With a tenth, they were so
+/// many at once that masters could not answer within the threshold, and nearly all were lost.
+const SPREAD: f64 = 0.5;
 
 /// It runs as its own task, so that a routine that is slow to yield does not starve it.
 pub(crate) struct Keeper {
