@@ -6,7 +6,12 @@
 //! Settings, from the environment: `FREDLOCK_BENCH_HELD` (default 10000), `FREDLOCK_BENCH_TTL_S`
 //! (10), `FREDLOCK_BENCH_SECONDS` (60), `FREDLOCK_BENCH_BUSY` (0; how many other processes keep a
 //! core busy meanwhile).
-#![expect(missing_docs, clippy::cast_precision_loss, reason = "a program")]
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    clippy::cast_precision_loss,
+    reason = "a program"
+)]
 
 use std::{
     process::{Child, Command},
@@ -22,10 +27,10 @@ use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 #[path = "speed/contender.rs"]
-#[expect(dead_code, unreachable_pub, reason = "speed uses the rest")]
+#[allow(dead_code, unreachable_pub, reason = "speed uses the rest")]
 mod contender;
 #[path = "speed/measure.rs"]
-#[expect(dead_code, unreachable_pub, reason = "speed uses the rest")]
+#[allow(dead_code, unreachable_pub, reason = "speed uses the rest")]
 mod measure;
 
 use measure::{client_cpu, masters_cpu, now};
@@ -81,8 +86,8 @@ async fn held() -> Result<(), String> {
             if second == seconds / 2 {
                 println!(
                     "in second {second}: {:.1} % of a core for the client, {:.1} % for all masters",
-                    (client_cpu()? - client).as_secs_f64() * 100.0,
-                    (masters_cpu(&pids)? - masters).as_secs_f64() * 100.0
+                    client_cpu()?.saturating_sub(client).as_secs_f64() * 100.0,
+                    masters_cpu(&pids)?.saturating_sub(masters).as_secs_f64() * 100.0
                 );
             }
         }

@@ -2,16 +2,18 @@
 //! fred clients.
 //!
 //!     compose/with-masters cargo bench --bench speed
-#![expect(
+#![allow(
     unreachable_pub,
     missing_docs,
+    missing_debug_implementations,
     clippy::cast_precision_loss,
-    reason = "a program"
+    clippy::missing_errors_doc,
+    clippy::must_use_candidate,
+    reason = "a program, which benches/peers shares"
 )]
 
-mod speed {
-    include!("speed/mod.rs");
-}
+#[path = "speed/mod.rs"]
+mod speed;
 
 fn main() -> Result<(), String> {
     speed::run(|_| Ok(Vec::new()))

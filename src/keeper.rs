@@ -56,17 +56,17 @@ impl Keeper {
         shutdown: CancellationToken,
         settings: &Settings,
         ttl: Duration,
-    ) -> Box<Self> {
+    ) -> Self {
         let threshold = settings.extension_threshold_for(ttl);
         let hold_until = settings.hold_limit.map(after);
-        Box::new(Self {
+        Self {
             lease: EndedWithKeeper(lease),
             lock,
             stop,
             shutdown,
             threshold,
             hold_until,
-        })
+        }
     }
 
     /// Extends until the routine has ended, and releases then: also after a loss, since keys of

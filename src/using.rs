@@ -47,6 +47,7 @@ where
     );
     let (started_tx, started) = oneshot::channel();
     let (released_tx, released) = oneshot::channel();
+    let keeper = Box::new(keeper);
     core.background.spawn(keeper.run(started_tx, released_tx));
     drop(call);
     // A task that was only just spawned may wait in a place of this thread from which no other
@@ -97,7 +98,7 @@ mod tests {
         let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
         let settings = Settings::default();
         let keeper = Keeper::new(lock, Arc::new(lease), stop, shutdown, &settings, ttl);
-        let keeper = keeper.run(oneshot::channel().0, oneshot::channel().0);
+        let keeper = Box::new(keeper).run(oneshot::channel().0, oneshot::channel().0);
         let sizes = (size_of_val(&using), size_of_val(&keeper));
         println!("using and keeper: {sizes:?} bytes");
         assert!(sizes.0 <= 900 && sizes.1 <= 900, "{sizes:?}");

@@ -10,7 +10,6 @@ pub struct Sample {
     pub pairs_per_second: f64,
     /// The median of the times of one pair.
     pub median: Duration,
-    pub slowest: Duration,
     /// CPU time for each pair, of this process and of the masters.
     pub client_us: f64,
     pub masters_us: f64,
@@ -77,7 +76,6 @@ async fn turn(entrant: &Entrant, plan: Plan, pids: &[u32]) -> Result<Sample, Str
     Ok(Sample {
         pairs_per_second: pairs / took.as_secs_f64(),
         median: times[times.len() / 2],
-        slowest: times[times.len() - 1],
         client_us: client.as_secs_f64() * 1e6 / pairs,
         masters_us: masters.as_secs_f64() * 1e6 / pairs,
     })

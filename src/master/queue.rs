@@ -149,16 +149,12 @@ impl<W: Wire> Future for QueueCall<W> {
                 }
                 Stage::Unsent(request, timeout) => {
                     let (request, timeout) = (request.clone(), *timeout);
-                    self.stage = match self.inner.go_direct() {
-                        true => Stage::Direct(Box::pin(direct(
-                            Arc::clone(&self.inner),
-                            request,
-                            timeout,
-                        ))),
-                        false => {
-                            self.inner.wire.admit()?;
-                            Stage::Queued(self.inner.enqueue(request, after(timeout)))
-                        }
+                    self.stage = if self.inner.go_direct() {
+                        let inner = Arc::clone(&self.inner);
+                        Stage::Direct(Box::pin(direct(inner, request, timeout)))
+                    } else {
+                        self.inner.wire.admit()?;
+                        Stage::Queued(self.inner.enqueue(request, after(timeout)))
                     };
                 }
             }
