@@ -21,6 +21,11 @@ use tokio::{
     time::Instant,
 };
 
+use crate::clock::{NOISE, suspended_so_far};
+
+/// How often the thread looks whether the machine was suspended, while any alarm is set.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// How long the thread stays when no alarm is set.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
@@ -95,6 +100,7 @@ static CLOCK: Clock = Clock {
         next_number: 0,
         sleeps_until: None,
         is_running: false,
+        suspended: Duration::ZERO,
     }),
     changed: Condvar::new(),
 };
@@ -111,6 +117,8 @@ struct State {
     /// When the thread looks again by itself.
     sleeps_until: Option<Instant>,
     is_running: bool,
+    /// How long the machine had been suspended in all, when the thread looked last.
+    suspended: Duration,
 }
 
 impl Clock {
@@ -131,9 +139,10 @@ impl Clock {
 
     fn run(&self) {
         let mut state = self.state();
+        state.suspended = suspended_so_far();
         loop {
             let now = Instant::now();
-            let mut due = Vec::new();
+            let mut due = state.roused_by(suspended_so_far());
             while let Some(first) = state.alarms.first_entry()
                 && first.key().0 <= now
             {
@@ -147,7 +156,7 @@ impl Clock {
                 continue;
             }
             let first = state.alarms.first_key_value().map(|(key, _)| key.0);
-            let until = first.unwrap_or(now + IDLE_MAX);
+            let until = first.map_or(now + IDLE_MAX, |first| first.min(now + LOOK_EVERY));
             state.sleeps_until = Some(until);
             let waited = self.changed.wait_timeout(state, until - now);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -160,6 +169,18 @@ impl Clock {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whoever has an alarm, if the machine was suspended meanwhile: what they wait for by a clock
+    /// that stood still may be over. Their alarms stay.
+    fn roused_by(&mut self, suspended: Duration) -> Vec<Waker> {
+        let before = std::mem::replace(&mut self.suspended, suspended);
+        if suspended < before + NOISE {
+            return Vec::new();
+        }
+        self.alarms.values().cloned().collect()
     }
 }
 

@@ -53,6 +53,7 @@ pub struct Builder {
     wall_clock: WallClock,
     clock: Clock,
     entropy: Entropy,
+    direct_max: Option<usize>,
     #[cfg(feature = "testing")]
     mutant: Option<crate::testing::Mutant>,
     #[cfg(feature = "testing")]
@@ -138,6 +139,7 @@ impl Default for Builder {
             wall_clock: Arc::new(wall_clock),
             clock: Clock::default(),
             entropy: Entropy::default(),
+            direct_max: None,
             #[cfg(feature = "testing")]
             mutant: None,
             #[cfg(feature = "testing")]
@@ -189,7 +191,8 @@ impl Builder {
     /// Adds in-memory masters, in the order of their indices.
     #[cfg(feature = "testing")]
     pub fn memory(mut self, masters: &crate::testing::MemoryMasters) -> Self {
-        self.sources.extend(masters.as_masters().map(Source::Ready));
+        self.sources
+            .extend(masters.as_masters().map(Source::Memory));
         self
     }
 
@@ -298,6 +301,14 @@ impl Builder {
         self
     }
 
+    /// How many calls to one master may be under way by themselves before more are grouped.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn direct_max(mut self, calls: usize) -> Self {
+        self.direct_max = Some(calls);
+        self
+    }
+
     /// Breaks a rule of the protocol on purpose.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
@@ -343,7 +354,15 @@ impl Builder {
                 Quorum::of(masters, quorum).ok_or(BuildError::InvalidQuorum { quorum, masters })?
             }
         };
-        let Fleet { masters, contacts } = Fleet::open(self.sources, self.allow_sentinel_managed)?;
+        let background = Background::new();
+        #[cfg(feature = "testing")]
+        let background = background.paused_by(self.pause);
+        let Fleet { masters, contacts } = Fleet::open(
+            self.sources,
+            self.allow_sentinel_managed,
+            self.direct_max,
+            &background,
+        )?;
         #[cfg(feature = "testing")]
         let quorum = Quorum {
             of_connected: self.mutant == Some(crate::testing::Mutant::QuorumOfConnected),
@@ -356,10 +375,7 @@ impl Builder {
             fencing: self.fencing,
             drift_factor: self.drift_factor,
             guard,
-            #[cfg(not(feature = "testing"))]
-            background: Background::new(),
-            #[cfg(feature = "testing")]
-            background: Background::new().paused_by(self.pause),
+            background,
             shutdown: CancellationToken::new(),
             closed: CancellationToken::new(),
             fences: FenceMemory::default(),

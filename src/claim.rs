@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -14,7 +14,7 @@ use crate::{
     clock::after,
     core::{Core, whole_ms},
     label::OwnerLabel,
-    master::{Missing, Operation, Request},
+    master::{Arguments, Missing, Operation, Request},
     mutant::Mutant,
     outcome::{Answer, Outcomes},
     resources::Resources,
@@ -51,6 +51,8 @@ pub(crate) struct Terms {
     ttl_ms_max: AtomicU64,
     /// A bit for each master on which a key of ours may stand, now or later.
     dirty: AtomicU64,
+    /// Was anything sent that may write a key where the fence of the first acquire stands already?
+    may_return: AtomicBool,
     /// Has the release begun? Nothing is written under the token from then on. A lock and no flag:
     /// a put-back that is sent at the same moment has to be sent before the release is.
     released: Mutex<bool>,
@@ -75,6 +77,7 @@ impl Claim {
             fence: AtomicU64::new(fence.unwrap_or(0)),
             ttl_ms_max: AtomicU64::new(0),
             dirty: AtomicU64::new(0),
+            may_return: AtomicBool::new(false),
             released: Mutex::new(false),
         };
         Self {
@@ -90,6 +93,7 @@ impl Claim {
     /// Raises the fence in place: the token stays, as no delete for it was sent.
     pub(crate) fn raise(&self, fence: u64) {
         self.terms.fence.store(fence, Ordering::Relaxed);
+        self.terms.may_return.store(true, Ordering::Relaxed);
     }
 
     /// Masters that said for certain that they wrote nothing need no second try at a release.
@@ -214,6 +218,7 @@ impl Terms {
     /// An extension that writes a missing key anew on one master.
     pub(crate) fn put_back_request(&self, ttl: Duration, master: usize) -> Request {
         self.note_write(ttl, bit(master));
+        self.may_return.store(true, Ordering::Relaxed);
         let operation = Operation::Extend {
             ttl_ms: whole_ms(ttl),
             missing: Missing::PutBack,
@@ -244,7 +249,8 @@ impl Terms {
             _ if self.core.breaks(Mutant::NoTombstone) => None,
             _ => tombstone,
         };
-        self.request(Operation::Release, tombstone, self.ttl_max())
+        let may_return = self.may_return.load(Ordering::Relaxed);
+        self.request(Operation::Release { may_return }, tombstone, self.ttl_max())
     }
 
     fn request(&self, operation: Operation, fence: Option<u64>, ttl: Duration) -> Request {
@@ -255,6 +261,7 @@ impl Terms {
             label: self.label.clone(),
             fence: self.core.fence_write(fence, ttl),
             guard_ms: self.core.guard.map(whole_ms),
+            arguments: Arguments::default(),
         }
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Deadline {
 }
 
 /// Less than this is not a suspension, but two clocks that are not read at the same time.
-const NOISE: Duration = Duration::from_millis(1);
+pub(crate) const NOISE: Duration = Duration::from_millis(1);
 
 impl Default for Clock {
     fn default() -> Self {
@@ -139,7 +139,7 @@ impl fmt::Debug for Clock {
 /// By how much the clock that counts suspensions is ahead of the one that does not, which is that
 /// of `Instant`. Never more than it is.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn suspended_so_far() -> Duration {
+pub(crate) fn suspended_so_far() -> Duration {
     use nix::time::{ClockId, clock_gettime};
 
     /// So close to each other are the two readings, unless this thread was interrupted.
@@ -166,7 +166,7 @@ fn suspended_so_far() -> Duration {
 
 /// Only what `Instant` counts: nobody here can tell more.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn suspended_so_far() -> Duration {
+pub(crate) fn suspended_so_far() -> Duration {
     Duration::ZERO
 }
 

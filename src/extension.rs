@@ -9,7 +9,8 @@ use crate::{
     outcome::Outcomes, quorum::Verdict, round::Round, telemetry,
 };
 
-/// The pauses between rounds that had no quorum.
+/// The pauses between rounds that had no quorum: they double, up to the larger of this maximum and an
+/// eighth of the validity left; and each is shortened by up to a half, at random.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(5);
 const RETRY_DELAY_MAX: Duration = Duration::from_millis(200);
 
@@ -66,7 +67,8 @@ pub(crate) async fn extend(
             heal(terms, round, ttl, valid_until.clone());
             return Ok(valid_until);
         }
-        let again = valid_until.at().min(Instant::now() + delay);
+        let pause = delay.mul_f64(1.0 - terms.core.entropy.fraction() / 2.0);
+        let again = valid_until.at().min(Instant::now() + pause);
         if is_lost_by(&mut round, again, heard).await {
             return Err(ExtendError::Lost {
                 resources: resources.clone(),
@@ -80,7 +82,9 @@ pub(crate) async fn extend(
             () = terms.core.closed.cancelled() => {}
             () = sleep_until(again) => {}
         }
-        delay = RETRY_DELAY_MAX.min(delay * 2);
+        // Much validity left is time for many tries; and very many locks that all failed must not
+        // keep the masters too busy to answer any of them.
+        delay = RETRY_DELAY_MAX.max(left / 8).min(delay * 2);
     }
 }
 

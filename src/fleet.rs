@@ -6,6 +6,7 @@ use fred::types::config::{Config, ConnectionConfig, ServerConfig};
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
+    background::Background,
     builder::BuildError,
     clock::after,
     master::{
@@ -13,6 +14,7 @@ use crate::{
         connection::{Connection, Standing},
         fred::FredMaster,
         identity::Registry,
+        queue::Queue,
     },
     outcome::MasterError,
     quorum::Quorum,
@@ -27,7 +29,7 @@ pub(crate) enum Source {
     Url(String),
     Config(Box<Config>, Box<ConnectionConfig>),
     #[cfg(feature = "testing")]
-    Ready(Arc<dyn Master>),
+    Memory(crate::testing::Link),
 }
 
 /// The name of a master, and what is known of it.
@@ -40,7 +42,14 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn open(sources: Vec<Source>, sentinels: bool) -> Result<Self, BuildError> {
+    /// `direct_max` is how many calls to a master may be under way by themselves before more are
+    /// grouped; by default, none are for masters in memory.
+    pub(crate) fn open(
+        sources: Vec<Source>,
+        sentinels: bool,
+        direct_max: Option<usize>,
+        background: &Background,
+    ) -> Result<Self, BuildError> {
         let mut configs = Vec::new();
         let mut masters: Vec<Arc<dyn Master>> = Vec::new();
         let mut addresses = Vec::new();
@@ -55,8 +64,9 @@ impl Fleet {
                 }
                 Source::Config(config, settings) => (*config, *settings),
                 #[cfg(feature = "testing")]
-                Source::Ready(master) => {
-                    masters.push(master);
+                Source::Memory(link) => {
+                    let direct_max = direct_max.unwrap_or(usize::MAX);
+                    masters.push(Arc::new(Queue::new(link, direct_max, background.clone())));
                     continue;
                 }
             };
@@ -78,7 +88,9 @@ impl Fleet {
             let connection =
                 Connection::open(Arc::clone(&name), config, settings, Arc::clone(&registry));
             contacts.push((name, connection.standing()));
-            masters.push(Arc::new(FredMaster::new(connection)));
+            let wire = FredMaster::new(connection);
+            let direct_max = direct_max.unwrap_or(Queue::<FredMaster>::DIRECT_MAX);
+            masters.push(Arc::new(Queue::new(wire, direct_max, background.clone())));
         }
         Ok(Self { masters, contacts })
     }

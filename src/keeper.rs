@@ -1,8 +1,15 @@
 //! The task that extends the lock of one `using`, and releases it at the end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::{Poll, ready},
+    time::Duration,
+};
 
 use tokio::{
+    runtime::{Handle, RuntimeFlavor},
     sync::oneshot,
     time::{Instant, sleep_until},
 };
@@ -10,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     alarm,
-    clock::after,
+    clock::{Deadline, after},
     error::ExtendError,
     lock::Lock,
     settings::Settings,
@@ -21,8 +28,15 @@ use crate::{
 /// The shortest time between two alarms for an extension that is late.
 const ALARM_STEP_MIN: Duration = Duration::from_millis(1);
 
-/// For so long a suspension of the machine may go unnoticed, once it is over.
+/// For so long a suspension of the machine may go unnoticed once it is over, on a runtime of one
+/// thread. On others the alarm's thread looks for it.
 const SUSPENSION_UNSEEN_MAX: Duration = Duration::from_secs(1);
+
+/// By how much of the time until it is due an extension may come earlier, at random. Locks that were
+/// taken at one moment, or brought into step by masters that hung, are then extended over a time in
+/// which masters can: 100,000 with a ttl of a minute over half a minute. With a tenth, they were so
+/// many at once that masters could not answer within the threshold, and nearly all were lost.
+const SPREAD: f64 = 0.5;
 
 /// It runs as its own task, so that a routine that is slow to yield does not starve it.
 pub(crate) struct Keeper {
@@ -68,22 +82,23 @@ impl Keeper {
 
     /// Extends until the routine has ended, and releases then: also after a loss, since keys of
     /// ours may be left, and never before, since the routine may still be writing.
-    pub(crate) async fn run(mut self, started: oneshot::Sender<()>, released: oneshot::Sender<()>) {
+    ///
+    /// (Boxed, as it would hold itself twice otherwise: what it is called on, and what it moves that to.)
+    pub(crate) async fn run(
+        mut self: Box<Self>,
+        started: oneshot::Sender<()>,
+        released: oneshot::Sender<()>,
+    ) {
         // A sender that is dropped is news enough.
         drop(started);
+        let reason = self.keep().await;
         let (resources, token) = (self.lock.resources().clone(), self.lock.token());
-        let (stop, lease) = (self.stop.clone(), Arc::clone(&self.lease.0));
-        let reason = tokio::select! {
-            biased;
-            () = stop.cancelled() => lease.lose(LostReason::Ended),
-            reason = self.extend_until_lost() => reason,
-        };
         let was_lost = !matches!(reason, LostReason::Ended);
         if was_lost {
             telemetry::lost(&resources, token, &reason);
         }
-        stop.cancelled().await;
-        if let Err(error) = self.lock.release().await {
+        self.stop.cancelled().await;
+        if let Err(error) = Box::pin(self.lock.release()).await {
             // After a loss it is no news that the keys were gone.
             if !was_lost {
                 telemetry::release_failed(&resources, token, &error);
@@ -92,9 +107,45 @@ impl Keeper {
         drop(released);
     }
 
+    /// Extends until it is over, and says how it ended.
+    ///
+    /// Most of its life it waits, and there may be very many that do: one timer, and memory for what
+    /// an extension takes only while there is one.
+    async fn keep(&mut self) -> LostReason {
+        loop {
+            let lease = &*self.lease.0;
+            let ends = match lease.look() {
+                Ok(ends) => ends,
+                Err(reason) => return reason,
+            };
+            let due = self.lock.valid_until().before(self.early());
+            let step = self.alarm_step();
+            let first_alarm = self.next(&due, ends) + step;
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return lease.lose(LostReason::Ended),
+                () = self.shutdown.cancelled() => return lease.lose(LostReason::ShutDown),
+                () = lease.over() => continue,
+                () = alarm::rouse(first_alarm, step, self.wait(&due, ends)) => {}
+            }
+            if self.hold_until.is_some_and(|end| Instant::now() >= end) {
+                return lease.lose(LostReason::HoldLimit);
+            }
+            if due.is_over()
+                && let Some(reason) = Box::pin(self.extend(ends)).await
+            {
+                return reason;
+            }
+        }
+    }
+
+    /// One extension; says how it ended if that is over.
+    ///
     /// # Cancel safety
-    /// The lock stays valid for what it was.
-    async fn extend_until_lost(&mut self) -> LostReason {
+    /// The lock stays valid for what it was. What is under way is followed up elsewhere, and revives
+    /// nothing.
+    async fn extend(&mut self, ends: Instant) -> Option<LostReason> {
+        let lease = &*self.lease.0;
         let hold_until = self.hold_until;
         let held_too_long = async {
             match hold_until {
@@ -102,57 +153,72 @@ impl Keeper {
                 None => std::future::pending().await,
             }
         };
-        let (lease, shutdown) = (Arc::clone(&self.lease.0), self.shutdown.clone());
-        tokio::select! {
+        // Where all is well it has ended long before the first alarm.
+        let step = self.alarm_step();
+        let extension = self.lock.renew(|outcomes| lease.note(outcomes));
+        let extension = alarm::rouse(Instant::now() + step, step, extension);
+        let result = tokio::select! {
             biased;
-            () = shutdown.cancelled() => lease.lose(LostReason::ShutDown),
-            () = held_too_long => lease.lose(LostReason::HoldLimit),
-            reason = self.extend_while_ours() => reason,
+            () = self.stop.cancelled() => return Some(lease.lose(LostReason::Ended)),
+            () = self.shutdown.cancelled() => return Some(lease.lose(LostReason::ShutDown)),
+            () = held_too_long => return Some(lease.lose(LostReason::HoldLimit)),
+            result = extension => result,
+            // The end of validity, whatever the masters do.
+            () = sleep_until(ends) => return None,
+            () = lease.over() => return None,
+        };
+        let outcomes = self.lock.outcomes().clone();
+        match result {
+            Ok(()) => lease.extend(self.lock.valid_until(), outcomes).err(),
+            Err(ExtendError::Lost { outcomes, .. }) => {
+                Some(lease.lose(LostReason::Gone { outcomes }))
+            }
+            Err(_) => Some(lease.lose(LostReason::Expired { outcomes })),
         }
     }
 
-    async fn extend_while_ours(&mut self) -> LostReason {
-        loop {
-            let ends = match self.lease.0.look() {
-                Ok(ends) => ends,
-                Err(reason) => return reason,
-            };
-            let lease = &*self.lease.0;
-            let (valid_until, threshold) = (self.lock.valid_until().clone(), self.threshold);
-            let due = move || {
-                let due = valid_until.at().checked_sub(threshold);
-                due.unwrap_or_else(Instant::now)
-            };
-            let first_due = due();
-            let extension = async {
-                // No timer knows of a suspension of the machine: so it is looked for.
-                while Instant::now() < due() {
-                    sleep_until(due().min(Instant::now() + SUSPENSION_UNSEEN_MAX)).await;
-                }
-                self.lock.renew(|outcomes| lease.note(outcomes)).await
-            };
-            // Where all is well it has ended long before the first alarm.
-            let step = ALARM_STEP_MIN.max(self.threshold / 8);
-            let extension = alarm::rouse(first_due + step, step, extension);
-            tokio::select! {
-                biased;
-                result = extension => match result {
-                    Ok(()) => {
-                        if let Err(reason) = lease.extend(self.lock.valid_until(), self.lock.outcomes().clone()) {
-                            return reason;
-                        }
-                    }
-                    Err(ExtendError::Lost { outcomes, .. }) => return lease.lose(LostReason::Gone { outcomes }),
-                    Err(_) => {
-                        let outcomes = self.lock.outcomes().clone();
-                        return lease.lose(LostReason::Expired { outcomes });
-                    }
-                },
-                // The end of validity, whatever the masters do. What is under way is followed up
-                // elsewhere, and revives nothing.
-                () = sleep_until(ends) => {}
-                () = lease.over() => {}
+    fn alarm_step(&self) -> Duration {
+        ALARM_STEP_MIN.max(self.threshold / 8)
+    }
+
+    /// How long before the end of validity to extend.
+    fn early(&self) -> Duration {
+        let wait = self
+            .lock
+            .valid_until()
+            .left()
+            .saturating_sub(self.threshold);
+        self.threshold + wait.mul_f64(SPREAD * self.lock.fraction())
+    }
+
+    /// The next moment at which something is to be done: an extension, or an end.
+    fn next(&self, due: &Deadline, ends: Instant) -> Instant {
+        let next = due.at().min(ends);
+        self.hold_until.map_or(next, |end| end.min(next))
+    }
+
+    /// Ends at that moment, or by the first look after a suspension of the machine that brought it
+    /// nearer: no timer knows of that.
+    async fn wait(&self, due: &Deadline, ends: Instant) {
+        let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let look_at = || {
+            let next = self.next(due, ends);
+            if is_alone {
+                next.min(Instant::now() + SUSPENSION_UNSEEN_MAX)
+            } else {
+                next
             }
-        }
+        };
+        let mut sleep = pin!(sleep_until(look_at()));
+        poll_fn(|cx| {
+            loop {
+                if self.next(due, ends) <= Instant::now() {
+                    return Poll::Ready(());
+                }
+                ready!(sleep.as_mut().poll(cx));
+                sleep.as_mut().reset(look_at());
+            }
+        })
+        .await;
     }
 }

@@ -74,7 +74,7 @@
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `gate`, [`fenced`] | the protected side: what refuses an older fence in one process, and on a Redis or Valkey server |
 //! | `resources`, `token`, `label`, `fence`, `retry`, `outcome`, `error` | values |
-//! | `master` | the seam to a master, with the scripts, and fred behind it |
+//! | `master` | the seam to a master, with the queue, the scripts, and fred behind it |
 //! | `core`, `background`, `clock`, `entropy`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; random numbers; events |
 //! | [`testing`], `mutant` | in-memory masters (feature `testing`); rules that the simulation breaks on purpose |
 //!

@@ -239,6 +239,11 @@ impl Lock {
         self.claim.forget();
     }
 
+    /// A random number from 0 up to, but not, 1.
+    pub(crate) fn fraction(&self) -> f64 {
+        self.claim.terms().core.entropy.fraction()
+    }
+
     pub(crate) fn valid_until(&self) -> &Deadline {
         &self.valid_until
     }

@@ -9,6 +9,7 @@ use crate::{
     token::Token,
 };
 
+mod arguments;
 pub(crate) mod connection;
 mod epoch;
 mod exchange;
@@ -16,15 +17,28 @@ pub(crate) mod fred;
 pub(crate) mod identity;
 mod native;
 mod question;
+pub(crate) mod queue;
 mod scripts;
 mod tracking;
 mod watchdog;
 
+pub(crate) use arguments::Arguments;
 pub(crate) use question::{GuardSight, Question, Sight};
 
-/// A call under way. It ends by itself within its timeout, and is polled to that end: dropping it
-/// would not take the command back.
-pub(crate) type Call = Pin<Box<dyn Future<Output = Result<Answer, MasterError>> + Send>>;
+/// A call under way. It is polled to its end, unless it goes on by itself: dropping it would not
+/// take the command back.
+pub(crate) type Call = Pin<Box<dyn Calling>>;
+
+/// What one operation came to.
+pub(crate) type Reply = Result<Answer, MasterError>;
+
+/// Sends its request at the first poll.
+pub(crate) trait Calling: Future<Output = Reply> + Send {
+    /// Since that poll: does it travel together with others, which somebody else drives? Then it may
+    /// be dropped at will. But it has no timer of its own: whoever waits for it has to know when its
+    /// time is up. Any other call ends within its timeout.
+    fn goes_on(&self) -> bool;
+}
 
 /// A question under way: as a call.
 pub(crate) type Asking = Pin<Box<dyn Future<Output = Result<Sight, MasterError>> + Send>>;
@@ -61,7 +75,7 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// Host and port, or the path of a socket, and the database unless that is 0; never credentials.
     fn name(&self) -> &Arc<str>;
 
-    /// Sends the request at the first poll. The answer comes within `timeout`.
+    /// Sends the request at the first poll. The answer comes within `timeout`, from then on.
     fn call(&self, request: &Request, timeout: Duration) -> Call;
 
     /// Asks something beside the protocol, at the first poll. The answer comes within `timeout`.
@@ -79,6 +93,8 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
 }
 
 /// What can be asked of a master.
+///
+/// Cheap to clone, as each master gets one.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) operation: Operation,
@@ -89,6 +105,8 @@ pub(crate) struct Request {
     pub(crate) fence: Option<FenceWrite>,
     /// How long a master that has forgotten what it knew is in quarantine; `None` without a guard.
     pub(crate) guard_ms: Option<u64>,
+    /// What follows from the rest.
+    pub(crate) arguments: Arguments,
 }
 
 impl Request {
@@ -109,8 +127,14 @@ pub(crate) enum Operation {
         /// No other ttl was ever sent for this token: then a late one cannot shorten.
         uniform: bool,
     },
-    /// Delete where the value is the token, and raise every fence key to `fence` (the tombstone).
-    Release,
+    /// Delete where the value is the token; and raise every fence key to `fence` (the tombstone) if
+    /// not every key was ours, or if `may_return`.
+    Release {
+        /// May a write of this token that a fence of its own does not stop arrive yet? A late
+        /// acquire is stopped where its key stood: it left its fence there. A raised one and a
+        /// put-back are not.
+        may_return: bool,
+    },
 }
 
 /// What an extension does where a lock key is gone.

@@ -209,7 +209,8 @@ impl Redlock {
         let ttl = whole_ttl(ttl).map_err(AcquireError::from)?;
         // A shutdown does not come between the acquisition and the task that keeps the lock.
         let call = self.core.background.begin_call();
-        let lock = self.acquire(resources, ttl).await?;
+        // Its memory is not to stay for as long as the routine runs.
+        let lock = Box::pin(self.acquire(resources, ttl)).await?;
         using::run(&self.core, &self.settings, call, lock, ttl, routine).await
     }
 

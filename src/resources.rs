@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use fred::bytes_utils::Str;
 use thiserror::Error;
 
 use crate::master::GUARD_PREFIX;
@@ -22,8 +23,9 @@ pub struct Resources(Arc<[Name]>);
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Name {
-    lock: Arc<str>,
-    fence: Arc<str>,
+    // As fred sends them, without a copy for each command.
+    lock: Str,
+    fence: Str,
 }
 
 /// Why a set of names cannot be locked.
@@ -82,10 +84,6 @@ impl Resources {
         self.0.iter().map(|name| &*name.lock)
     }
 
-    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.0.iter().map(|name| &name.lock)
-    }
-
     /// How many names there are: from 1 to [`RESOURCES_MAX`].
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "never empty")]
@@ -96,6 +94,16 @@ impl Resources {
     /// The keys under which the fences stand, in the order of [`iter`](Self::iter).
     pub(crate) fn fence_keys(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|name| &*name.fence)
+    }
+
+    /// The names as masters are sent them.
+    pub(crate) fn key_texts(&self) -> impl Iterator<Item = &Str> {
+        self.0.iter().map(|name| &name.lock)
+    }
+
+    /// The same for the keys of the fences.
+    pub(crate) fn fence_key_texts(&self) -> impl Iterator<Item = &Str> {
+        self.0.iter().map(|name| &name.fence)
     }
 }
 

@@ -1,31 +1,36 @@
 //! One fan-out to the masters: the only async quorum code.
 
 use std::{
-    future::poll_fn,
+    future::{Future, poll_fn},
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::{
     background::Background,
     master::{Call, Master, Request},
-    outcome::{Answer, Outcomes},
+    outcome::{Answer, MasterError, Outcomes},
     quorum::{Quorum, Tally, Verdict},
 };
 
 /// The calls of one request to many masters.
 ///
 /// Dropping it hands the calls that are still under way to a background task, which drives them to
-/// their end: a command cannot be taken back, so its answer is always waited for somewhere.
+/// their end: a command cannot be taken back, so its answer is always waited for somewhere. (Those
+/// that travel in a group are driven with that.)
 pub(crate) struct Round {
     calls: Vec<Option<Call>>,
     outcomes: Outcomes,
     tally: Tally,
     started: Instant,
     sent: bool,
+    timeout: Duration,
+    /// For the calls that have no timer of their own, from when there is one of them.
+    timer: Option<Pin<Box<Sleep>>>,
     background: Background,
 }
 
@@ -44,6 +49,8 @@ impl Round {
             tally: Tally::new(quorum),
             started: Instant::now(),
             sent: false,
+            timeout,
+            timer: None,
             background: background.clone(),
         }
     }
@@ -124,11 +131,14 @@ impl Round {
         // the call may go on in the background.
         let _home = self.background.enter();
         self.sent = true;
-        let (mut answered, mut open) = (false, false);
+        let (mut answered, mut open, mut need_timer) = (false, false, false);
         for (index, slot) in self.calls.iter_mut().enumerate() {
             let Some(call) = slot else { continue };
             match call.as_mut().poll(cx) {
-                Poll::Pending => open = true,
+                Poll::Pending => {
+                    open = true;
+                    need_timer |= call.goes_on();
+                }
                 Poll::Ready(result) => {
                     *slot = None;
                     let answer = result.unwrap_or_else(Answer::Failed);
@@ -138,17 +148,39 @@ impl Round {
                 }
             }
         }
+        if need_timer {
+            let timeout = self.timeout;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
+            answered |= timer.as_mut().poll(cx).is_ready() && self.time_out();
+        }
         if answered || !open {
             Poll::Ready(())
         } else {
             Poll::Pending
         }
     }
+
+    /// The time is up for every call that has no timer of its own. It may have been sent, or not:
+    /// whoever is told so has to expect both.
+    fn time_out(&mut self) -> bool {
+        let mut any = false;
+        for (index, slot) in self.calls.iter_mut().enumerate() {
+            if slot.as_ref().is_some_and(|call| call.goes_on()) {
+                *slot = None;
+                let answer = Answer::Failed(MasterError::Timeout);
+                self.tally.count(&answer);
+                self.outcomes.record(index, answer, self.started.elapsed());
+                any = true;
+            }
+        }
+        any
+    }
 }
 
 impl Drop for Round {
     fn drop(&mut self) {
-        let open: Vec<Call> = self.calls.drain(..).flatten().collect();
+        let calls = self.calls.drain(..).flatten();
+        let open: Vec<Call> = calls.filter(|call| !call.goes_on()).collect();
         // What was never sent must not be sent by a clean-up.
         if self.sent && !open.is_empty() {
             self.background.spawn(async move {

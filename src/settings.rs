@@ -105,7 +105,9 @@ impl Settings {
         }
     }
 
-    /// How much validity is left when [`using`](crate::Redlock::using) extends its lock. Less than
+    /// How much validity is left when [`using`](crate::Redlock::using) extends its lock, at the latest:
+    /// the time until then is shortened by up to a half, at random, so that locks that were taken
+    /// together are not extended together. Less than
     /// one round needs counts as that (the command timeout, or 100 ms if that is shorter, and 5 ms);
     /// more than two thirds of the ttl count as those. Defaults to 500 ms or a third of the ttl,
     /// whichever is longer; `None` is that default.

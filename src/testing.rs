@@ -37,3 +37,4 @@ pub use pause::Pause;
 pub use crate::mutant::Mutant;
 #[doc(hidden)]
 pub use conform::{Agreed, conform};
+pub(crate) use link::Link;

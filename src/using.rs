@@ -47,6 +47,7 @@ where
     );
     let (started_tx, started) = oneshot::channel();
     let (released_tx, released) = oneshot::channel();
+    let keeper = Box::new(keeper);
     core.background.spawn(keeper.run(started_tx, released_tx));
     drop(call);
     // A task that was only just spawned may wait in a place of this thread from which no other
@@ -76,5 +77,30 @@ where
     match (output, reason) {
         (Some(output), LostReason::Ended) => Ok(output),
         (output, reason) => Err(UsingError::Lost { output, reason }),
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use super::*;
+    use crate::{Redlock, testing::MemoryMasters};
+
+    /// What there is ten thousand times, as the compiler has laid it out. (What else is on the heap
+    /// for each is what `benches/held.rs` measures.)
+    #[tokio::test(start_paused = true)]
+    async fn waiting_for_a_routine_takes_little_memory() {
+        let masters = MemoryMasters::new(5);
+        let redlock = Redlock::builder().memory(&masters).connect().await.unwrap();
+        let ttl = Duration::from_secs(10);
+        let using = redlock.using(["a"], ttl, async |signal| drop(signal.aborted().await));
+        let lock = redlock.acquire(["b"], ttl).await.unwrap();
+        let lease = Lease::new(lock.fence(), lock.valid_until(), lock.outcomes().clone());
+        let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
+        let settings = Settings::default();
+        let keeper = Keeper::new(lock, Arc::new(lease), stop, shutdown, &settings, ttl);
+        let keeper = Box::new(keeper).run(oneshot::channel().0, oneshot::channel().0);
+        let sizes = (size_of_val(&using), size_of_val(&keeper));
+        println!("using and keeper: {sizes:?} bytes");
+        assert!(sizes.0 <= 900 && sizes.1 <= 900, "{sizes:?}");
     }
 }

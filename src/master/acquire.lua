@@ -5,6 +5,17 @@
 --        {0, seen, wait} busy for at most wait ms (-1: a lock in the way has no expiry).
 local fenced = ARGV[3] ~= nil
 local k, f = fenced and #KEYS / 2 or #KEYS, tonumber(ARGV[3])
+-- One resource that is free, which is nearly all there is: the fewest commands that do it.
+if k == 1 and redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then
+  if not fenced then return {1, 0} end
+  local fence = tonumber(redis.call('GET', KEYS[2]) or 0)
+  if fence < f then
+    redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
+    return {1, fence}
+  end
+  redis.call('DEL', KEYS[1])
+  return {2, fence}
+end
 local seen, stale, fences, free, busy = 0, false, {}, {}, {}
 for i = 1, k do
   local owner = redis.call('GET', KEYS[i])

@@ -6,10 +6,11 @@ use fred::types::Value;
 use tokio::time::Instant;
 
 use super::{
-    Asking, Call, Master, Operation, Question, Request, Watch,
+    Operation, Question, Reply, Request, Sight, Watch,
     connection::{Admission, Connection},
     exchange::exchange,
     native::{NativeCall, NativeCommand, native_call},
+    queue::Wire,
     scripts::ScriptCall,
     tracking::Tracking,
 };
@@ -39,40 +40,62 @@ impl FredMaster {
     }
 }
 
-impl Master for FredMaster {
+impl FredMaster {
+    fn channel(&self) -> Result<Channel<'_>, MasterError> {
+        Ok(Channel {
+            admission: self.connection.admit()?,
+            connection: &self.connection,
+        })
+    }
+}
+
+impl Wire for FredMaster {
     fn name(&self) -> &Arc<str> {
         &self.connection.name
     }
 
-    fn call(&self, request: &Request, timeout: Duration) -> Call {
-        let connection = Arc::clone(&self.connection);
-        let operation = request.operation;
-        let script = ScriptCall::new(request);
-        let count = request.resources.len();
-        let native = native_call(request, &connection.abilities);
-        Box::pin(async move {
-            let channel = Channel {
-                admission: connection.admit()?,
-                connection: &connection,
-            };
-            match native {
-                Some(native) => by_command(channel, operation, native, &script, timeout).await,
-                None => by_script(channel, operation, count, &script, timeout).await,
-            }
-        })
+    fn admit(&self) -> Result<(), MasterError> {
+        self.connection.admit().map(drop)
     }
 
-    fn ask(&self, question: &Question, timeout: Duration) -> Asking {
-        let connection = Arc::clone(&self.connection);
-        let question = question.clone();
-        Box::pin(async move {
-            let channel = Channel {
-                admission: connection.admit()?,
-                connection: &connection,
-            };
-            let reply = channel.send("EVAL", question.script(), timeout).await?;
-            question.sight(&reply).ok_or_else(|| unexpected(&reply))
-        })
+    async fn send(&self, request: &Request, timeout: Duration) -> Reply {
+        let channel = self.channel()?;
+        match native_call(request, &self.connection.abilities) {
+            Some(native) => by_command(channel, request, native, timeout).await,
+            None => by_script(&channel, request, timeout).await,
+        }
+    }
+
+    async fn send_group(
+        &self,
+        group: &[Request],
+        timeout: Duration,
+    ) -> Result<Vec<Reply>, MasterError> {
+        let begun = Instant::now();
+        let reply = run(&self.channel()?, ScriptCall::Group(group), timeout).await;
+        let reply = match reply {
+            // One of them may lack a permission: then the server did none of them, and each has to
+            // be told for itself.
+            Err(MasterError::Server(error)) if error.starts_with("NOPERM") => {
+                let left = left_of(timeout, begun)?;
+                let each = group.iter().map(|request| self.send(request, left));
+                return Ok(futures::future::join_all(each).await);
+            }
+            reply => reply?,
+        };
+        match reply {
+            Value::Array(replies) if replies.len() == group.len() => {
+                let each = group.iter().zip(&replies);
+                Ok(each.map(|(request, reply)| part(request, reply)).collect())
+            }
+            reply => Err(unexpected(&reply)),
+        }
+    }
+
+    async fn ask(&self, question: &Question, timeout: Duration) -> Result<Sight, MasterError> {
+        let channel = self.channel()?;
+        let reply = channel.send("EVAL", question.script(), timeout).await?;
+        question.sight(&reply).ok_or_else(|| unexpected(&reply))
     }
 
     fn watch(&self, resources: &Resources) -> Watch {
@@ -88,30 +111,47 @@ impl Master for FredMaster {
     }
 }
 
-async fn by_script(
-    channel: Channel<'_>,
-    operation: Operation,
-    count: usize,
-    script: &ScriptCall,
+/// The reply to one operation of a group. Text is the error that it failed with.
+fn part(request: &Request, reply: &Value) -> Reply {
+    match reply {
+        Value::String(_) | Value::Bytes(_) => {
+            Err(MasterError::Server(reply.as_string().unwrap_or_default()))
+        }
+        reply => script_answer(request, reply),
+    }
+}
+
+async fn by_script(channel: &Channel<'_>, request: &Request, timeout: Duration) -> Reply {
+    let reply = run(channel, ScriptCall::One(request), timeout).await?;
+    script_answer(request, &reply)
+}
+
+/// Runs a script, which the master may have to be told first.
+async fn run(
+    channel: &Channel<'_>,
+    script: ScriptCall<'_>,
     timeout: Duration,
-) -> Result<Answer, MasterError> {
+) -> Result<Value, MasterError> {
     let begun = Instant::now();
-    let reply = match script.by_hash(&channel.connection.hashes) {
-        None => channel.send("EVAL", script.whole(), timeout).await?,
+    match script.by_hash(&channel.connection.hashes) {
+        None => channel.send("EVAL", script.whole(), timeout).await,
         Some(arguments) => match channel.send("EVALSHA", arguments, timeout).await {
             // The master forgot its scripts (a restart, SCRIPT FLUSH, a fail-over).
             Err(MasterError::Server(error)) if error.starts_with("NOSCRIPT") => {
                 let left = left_of(timeout, begun)?;
-                channel.send("EVAL", script.whole(), left).await?
+                channel.send("EVAL", script.whole(), left).await
             }
-            reply => reply?,
+            reply => reply,
         },
-    };
-    script_answer(operation, count, &reply).ok_or_else(|| unexpected(&reply))
+    }
 }
 
-fn script_answer(operation: Operation, count: usize, reply: &Value) -> Option<Answer> {
-    match operation {
+fn script_answer(request: &Request, reply: &Value) -> Reply {
+    meaning(request, reply).ok_or_else(|| unexpected(reply))
+}
+
+fn meaning(request: &Request, reply: &Value) -> Option<Answer> {
+    match request.operation {
         Operation::Acquire { .. } => {
             let Value::Array(parts) = reply else {
                 return None;
@@ -148,17 +188,19 @@ fn script_answer(operation: Operation, count: usize, reply: &Value) -> Option<An
             2 => Some(Answer::Missing),
             _ => None,
         },
-        Operation::Release => Some(released(usize::try_from(reply.as_i64()?).ok()?, count)),
+        Operation::Release { .. } => {
+            let count = usize::try_from(reply.as_i64()?).ok()?;
+            Some(released(count, request.resources.len()))
+        }
     }
 }
 
 async fn by_command(
     channel: Channel<'_>,
-    operation: Operation,
+    request: &Request,
     native: NativeCall,
-    fallback: &ScriptCall,
     timeout: Duration,
-) -> Result<Answer, MasterError> {
+) -> Reply {
     let begun = Instant::now();
     let NativeCall {
         command,
@@ -171,7 +213,7 @@ async fn by_command(
         Err(MasterError::Server(error)) if needs_script(command, &error) => {
             channel.connection.abilities.refuse(command);
             let left = left_of(timeout, begun)?;
-            return by_script(channel, operation, 1, fallback, left).await;
+            return by_script(&channel, request, left).await;
         }
         reply => reply?,
     };

@@ -109,44 +109,37 @@ pub(super) struct NativeCall {
 
 /// The native command for the request, if the server has one that does exactly the same.
 pub(super) fn native_call(request: &Request, abilities: &Abilities) -> Option<NativeCall> {
-    let mut names = request.resources.iter();
-    let (Some(key), None, None) = (names.next(), names.next(), request.fence) else {
+    let mut keys = request.keys();
+    let (Some(key), None, None) = (keys.next(), keys.next(), request.fence) else {
         return None;
     };
     // A native command cannot look whether the master has forgotten what it knew.
     if request.guard_ms.is_some() {
         return None;
     }
-    let token = || Value::from(request.value());
-    let key = || Value::from(key.to_owned());
+    let key = || key.clone();
+    let argument = |index: usize| request.arguments()[index].clone();
+    let (token, ttl) = (|| argument(0), || argument(1));
     let word = Value::from_static_str;
-    let ms = |ms: u64| Value::from(ms.to_string());
     let native = abilities.now();
     let (command, name, arguments, question) = match request.operation {
-        Operation::Acquire { ttl_ms } => (
+        Operation::Acquire { .. } => (
             NativeCommand::SetNx,
             "SET",
-            vec![key(), token(), word("NX"), word("PX"), ms(ttl_ms)],
+            vec![key(), token(), word("NX"), word("PX"), ttl()],
             "PTTL",
         ),
         // It sets the ttl whatever is left, so only where no other ttl was ever sent: a shorter
         // one that arrives late would break exclusion.
         Operation::Extend {
-            ttl_ms,
             missing: Missing::Report,
             uniform: true,
+            ..
         } if native.set_ifeq => {
-            let arguments = vec![
-                key(),
-                token(),
-                word("IFEQ"),
-                token(),
-                word("PX"),
-                ms(ttl_ms),
-            ];
+            let arguments = vec![key(), token(), word("IFEQ"), token(), word("PX"), ttl()];
             (NativeCommand::SetIfeq, "SET", arguments, "EXISTS")
         }
-        Operation::Release => match native.delete? {
+        Operation::Release { .. } => match native.delete? {
             Delete::Delex => (
                 NativeCommand::Delete,
                 "DELEX",

@@ -1,10 +1,13 @@
-//! The three scripts, each with a restart guard before it and without, and how they are called.
+//! The scripts, each with a restart guard before it and without, and how they are called.
 
 use std::sync::OnceLock;
 
 use fred::{bytes_utils::Str, types::Value};
 
-use super::{GUARD_MARKER, GUARD_QUARANTINE, Missing, Operation, Request};
+use super::{
+    Request,
+    arguments::{number, script},
+};
 
 /// A script with the guard before it, which says whether the master is in `quarantine`; the last
 /// part says what that means for the script's answer.
@@ -20,38 +23,76 @@ macro_rules! guarded {
     };
 }
 
-/// Which script does an operation.
-///
-/// Without a guard nothing is called for it. With one, a master in quarantine grants nothing; an
-/// extension there does what it does elsewhere, so that the key is back when the quarantine ends,
-/// but is no vote until then; and a release, which only takes away, is done as ever.
-pub(super) const SOURCES: [&str; 6] = [
+/// With a guard, a master in quarantine grants nothing.
+macro_rules! guarded_acquire {
+    () => {
+        guarded!(
+            "acquire.lua",
+            "if quarantined then return {3, 0, left()} end\nreturn script()\n"
+        )
+    };
+}
+
+/// An extension does there what it does elsewhere, so that the key is back when the quarantine ends,
+/// but is no vote until then.
+macro_rules! guarded_extend {
+    () => {
+        guarded!(
+            "extend.lua",
+            "local reply = script()\nif quarantined and reply ~= 0 then return {3, reply, left()} end\nreturn reply\n"
+        )
+    };
+}
+
+/// A release, which only takes away, is done as ever.
+macro_rules! guarded_release {
+    () => {
+        guarded!("release.lua", "return script()\n")
+    };
+}
+
+/// The script that does several operations in a group, made of theirs.
+macro_rules! group {
+    ($acquire:expr, $extend:expr, $release:expr) => {
+        concat!(
+            include_str!("group_head.lua"),
+            "function operations.a(KEYS, ARGV)\n",
+            $acquire,
+            "end\nfunction operations.e(KEYS, ARGV)\n",
+            $extend,
+            "end\nfunction operations.r(KEYS, ARGV)\n",
+            $release,
+            "end\n",
+            include_str!("group_tail.lua"),
+        )
+    };
+}
+
+/// Those of the operations, and that of a group; then the same with a restart guard before each
+/// operation. Without a guard nothing is called for it.
+pub(super) const SOURCES: [&str; 8] = [
     include_str!("acquire.lua"),
     include_str!("extend.lua"),
     include_str!("release.lua"),
-    guarded!(
-        "acquire.lua",
-        "if quarantined then return {3, 0, left()} end\nreturn script()\n"
+    group!(
+        include_str!("acquire.lua"),
+        include_str!("extend.lua"),
+        include_str!("release.lua")
     ),
-    guarded!(
-        "extend.lua",
-        "local reply = script()\nif quarantined and reply ~= 0 then return {3, reply, left()} end\nreturn reply\n"
-    ),
-    guarded!("release.lua", "return script()\n"),
+    guarded_acquire!(),
+    guarded_extend!(),
+    guarded_release!(),
+    group!(guarded_acquire!(), guarded_extend!(), guarded_release!()),
 ];
+
+const GROUP: usize = 3;
 /// So far behind a script in [`SOURCES`] is the guarded one.
-const GUARDED: usize = 3;
+const GUARDED: usize = 4;
 
 /// The hashes by which one master knows the scripts, as it told them itself. Where it did not
 /// (its user may lack the permission), scripts are sent whole.
 #[derive(Debug, Default)]
 pub(super) struct Hashes([OnceLock<Str>; SOURCES.len()]);
-
-/// A script call without the script: its arguments, from the number of keys on.
-pub(super) struct ScriptCall {
-    script: usize,
-    arguments: Vec<Value>,
-}
 
 impl Hashes {
     pub(super) fn learn(&self, script: usize, hash: String) {
@@ -60,67 +101,59 @@ impl Hashes {
     }
 }
 
-impl ScriptCall {
-    pub(super) fn new(request: &Request) -> Self {
-        let resources = &request.resources;
-        let fence = request.fence;
-        let guarded = request.guard_ms.is_some();
-        let keys = resources.len() * if fence.is_some() { 2 } else { 1 } + 2 * usize::from(guarded);
-        let mut arguments = Vec::with_capacity(keys + 7);
-        arguments.push(number(keys as u64));
-        arguments.extend(resources.iter().map(text));
-        if fence.is_some() {
-            arguments.extend(resources.fence_keys().map(text));
-        }
-        if guarded {
-            arguments.extend([GUARD_MARKER, GUARD_QUARANTINE].map(text));
-        }
-        arguments.push(request.value().into());
-        let script = match request.operation {
-            Operation::Acquire { ttl_ms } => {
-                arguments.push(number(ttl_ms));
-                0
-            }
-            Operation::Extend {
-                ttl_ms, missing, ..
-            } => {
-                arguments.push(number(ttl_ms));
-                arguments.push(number(u64::from(missing == Missing::PutBack)));
-                1
-            }
-            Operation::Release => 2,
-        };
-        if let Some(write) = fence {
-            arguments.push(number(write.fence));
-            arguments.push(number(write.lives_ms));
-        }
-        arguments.extend(request.guard_ms.map(number));
-        let script = script + if guarded { GUARDED } else { 0 };
-        Self { script, arguments }
-    }
+/// A call of a script.
+#[derive(Clone, Copy)]
+pub(super) enum ScriptCall<'a> {
+    /// The script of one operation.
+    One(&'a Request),
+    /// The script for several, in this order.
+    Group(&'a [Request]),
+}
 
+impl ScriptCall<'_> {
     /// The call by hash, where the master's is known.
-    pub(super) fn by_hash(&self, hashes: &Hashes) -> Option<Vec<Value>> {
-        let hash = hashes.0[self.script].get()?;
-        Some(self.with_first(Value::String(hash.clone())))
+    pub(super) fn by_hash(self, hashes: &Hashes) -> Option<Vec<Value>> {
+        let hash = hashes.0[self.script()].get()?;
+        Some(self.after(Value::String(hash.clone())))
     }
 
     /// The call with the whole script, which the master remembers from then on.
-    pub(super) fn whole(&self) -> Vec<Value> {
-        self.with_first(Value::from_static_str(SOURCES[self.script]))
+    pub(super) fn whole(self) -> Vec<Value> {
+        self.after(Value::from_static_str(SOURCES[self.script()]))
     }
 
-    fn with_first(&self, first: Value) -> Vec<Value> {
-        std::iter::once(first)
-            .chain(self.arguments.iter().cloned())
-            .collect()
+    fn script(self) -> usize {
+        let script = match self {
+            Self::One(request) => script(request.operation).0,
+            Self::Group(_) => GROUP,
+        };
+        // All that is sent to a master is under one guard.
+        let first = self.requests().first();
+        let is_guarded = first.is_some_and(|request| request.guard_ms.is_some());
+        script + if is_guarded { GUARDED } else { 0 }
     }
-}
 
-fn text(text: &str) -> Value {
-    Value::String(text.into())
-}
+    fn requests(&self) -> &[Request] {
+        match self {
+            Self::One(request) => std::slice::from_ref(*request),
+            Self::Group(group) => group,
+        }
+    }
 
-fn number(number: u64) -> Value {
-    Value::String(number.to_string().into())
+    fn after(self, first: Value) -> Vec<Value> {
+        let group = self.requests();
+        let keys: usize = group.iter().map(Request::key_count).sum();
+        let arguments: usize = group.iter().map(|request| request.arguments().len()).sum();
+        let mut words = Vec::with_capacity(2 + keys + arguments + group.len());
+        words.push(first);
+        words.push(number(keys as u64));
+        words.extend(group.iter().flat_map(Request::keys));
+        for request in group {
+            if matches!(self, Self::Group(_)) {
+                words.push(request.header());
+            }
+            words.extend_from_slice(request.arguments());
+        }
+        words
+    }
 }

@@ -17,6 +17,7 @@ use std::{
 };
 
 use fred::{
+    bytes_utils::Str,
     clients::Client,
     interfaces::{ClientLike, EventInterface, TrackingInterface},
     types::{
@@ -81,7 +82,7 @@ struct Session {
 #[derive(Default)]
 struct Watchers {
     next: u64,
-    of: HashMap<Arc<str>, HashMap<u64, Arc<Notify>>>,
+    of: HashMap<Str, HashMap<u64, Arc<Notify>>>,
 }
 
 /// The interest of one waiter; dropping it ends that.
@@ -310,8 +311,8 @@ impl Interest {
             let mut watchers = session.watchers();
             watchers.next += 1;
             let number = watchers.next;
-            for name in resources.names() {
-                let of = watchers.of.entry(Arc::clone(name)).or_default();
+            for name in resources.key_texts() {
+                let of = watchers.of.entry(name.clone()).or_default();
                 of.insert(number, Arc::clone(&changed));
             }
             number

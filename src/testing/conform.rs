@@ -13,15 +13,16 @@ use fred::{
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::MemoryMasters;
+use super::{Link, MemoryMasters};
 use crate::{
     entropy::Entropy,
     label::OwnerLabel,
     master::{
-        FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Master, Missing, Operation,
-        Question, Request, Sight,
+        Arguments, FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Missing, Operation,
+        Question, Reply, Request, Sight,
         connection::{Connection, Standing},
         fred::FredMaster,
+        queue::Wire,
     },
     outcome::Answer,
     resources::Resources,
@@ -69,7 +70,8 @@ pub async fn conform(
     let labels = [None, None, OwnerLabel::new("conform: ä").ok()];
     let tokens = labels.map(|label| (Token::fresh(&entropy), label));
     let mut agreed = Agreed::default();
-    for step in 0..steps {
+    let mut step = 0;
+    while step < steps {
         if rng.gen_bool(0.03) {
             pair.vanish(&mut rng, guarded).await?;
         }
@@ -79,20 +81,33 @@ pub async fn conform(
                 .map_err(|difference| format!("step {step}: {difference}"))?;
             agreed.questions += 1;
         }
-        let request = request(&mut rng, &tokens, step, fenced, guarded);
-        if pair.is_own_already(&request) {
+        // Alone, or together with others in one call.
+        let size = if rng.gen_bool(0.5) {
+            1
+        } else {
+            rng.gen_range(2..=8)
+        };
+        let group: Vec<_> = (0..size)
+            .map(|more| request(&mut rng, &tokens, step + more, fenced, guarded))
+            .collect();
+        step += size;
+        if size == 1 && pair.is_own_already(&group[0]) {
             continue;
         }
-        let [here, there] = pair.call(&request).await?;
-        if !is_same(&here, &there) {
-            return Err(format!(
-                "step {step}: {request:?}: in memory {here:?}, on the server {there:?}"
-            ));
+        let [here, there] = pair.call(&group).await?;
+        for ((request, here), there) in group.iter().zip(&here).zip(&there) {
+            if !is_same(here, there) {
+                return Err(format!(
+                    "step {step}: {request:?} of {group:?}: in memory {here:?}, on the server {there:?}"
+                ));
+            }
+            if let Ok(answer) = here {
+                agreed.count(answer);
+            }
         }
-        agreed.count(&here);
         pair.compare()
             .await
-            .map_err(|difference| format!("step {step}: {request:?}: {difference}"))?;
+            .map_err(|difference| format!("step {step}: {group:?}: {difference}"))?;
     }
     Ok(agreed)
 }
@@ -131,7 +146,9 @@ fn request(
             missing: Missing::PutBack,
             uniform,
         },
-        _ => Operation::Release,
+        _ => Operation::Release {
+            may_return: rng.gen_bool(0.3),
+        },
     };
     let write = FenceWrite {
         fence: 1_700_000_000_000_000 + step as u64 + rng.gen_range(0..12),
@@ -145,30 +162,31 @@ fn request(
         label: tokens[owner].1.clone(),
         fence: fenced.then_some(write),
         guard_ms: guarded.then_some(300_000),
+        arguments: Arguments::default(),
     }
 }
 
-fn is_same(here: &Answer, there: &Answer) -> bool {
+fn is_same(here: &Reply, there: &Reply) -> bool {
     match (here, there) {
         (
-            Answer::Busy {
+            Ok(Answer::Busy {
                 seen: a,
                 time_left: Some(left),
-            },
-            Answer::Busy {
+            }),
+            Ok(Answer::Busy {
                 seen: b,
                 time_left: Some(right),
-            },
+            }),
         ) => a == b && left.abs_diff(*right) < APART,
         (
-            Answer::Quarantined {
+            Ok(Answer::Quarantined {
                 time_left: left,
                 missing: a,
-            },
-            Answer::Quarantined {
+            }),
+            Ok(Answer::Quarantined {
                 time_left: right,
                 missing: b,
-            },
+            }),
         ) => a == b && left.abs_diff(*right) < APART,
         _ => here == there,
     }
@@ -193,10 +211,20 @@ fn is_same_sight(here: &Sight, there: &Sight) -> bool {
         && guards
 }
 
+async fn send(wire: &impl Wire, group: &[Request]) -> Result<Vec<Reply>, String> {
+    match group {
+        [request] => Ok(vec![wire.send(request, TIMEOUT).await]),
+        group => {
+            let replies = wire.send_group(group, TIMEOUT).await;
+            replies.map_err(|error| error.to_string())
+        }
+    }
+}
+
 /// The two masters.
 struct Pair {
     memory: MemoryMasters,
-    link: Arc<dyn Master>,
+    link: Link,
     server: FredMaster,
     /// A look at the keys that does not go through what is compared.
     client: Client,
@@ -236,18 +264,11 @@ impl Pair {
         request.fence.is_none() && is_acquire && names.any(|name| self.memory.get(0, name) == own)
     }
 
-    async fn call(&self, request: &Request) -> Result<[Answer; 2], String> {
-        let here = self
-            .link
-            .call(request, TIMEOUT)
-            .await
-            .map_err(|error| error.to_string())?;
-        let there = self
-            .server
-            .call(request, TIMEOUT)
-            .await
-            .map_err(|error| error.to_string())?;
-        Ok([here, there])
+    async fn call(&self, group: &[Request]) -> Result<[Vec<Reply>; 2], String> {
+        Ok([
+            send(&self.link, group).await?,
+            send(&self.server, group).await?,
+        ])
     }
 
     async fn command<T: fred::types::FromValue>(

@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     network::{Fate, Message, MessageKind},
-    server::{Reply, Server, Task},
+    server::{Server, Task, Told},
 };
 use crate::{
     clock::after,
-    master::{Asking, Call, Master, Missing, Operation, Question, Request, Watch, Watched},
+    master::{Missing, Operation, Question, Reply, Request, Sight, Watch, Watched, queue::Wire},
     outcome::MasterError,
     resources::Resources,
 };
@@ -25,7 +25,7 @@ use crate::{
 pub(super) type Network = Mutex<Box<dyn FnMut(&Message) -> Fate + Send>>;
 
 /// A connection: what is sent on it stays in order, unless its fate says otherwise.
-pub(super) struct Link {
+pub(crate) struct Link {
     pub(super) server: Arc<Server>,
     pub(super) network: Arc<Network>,
     pub(super) master: usize,
@@ -50,33 +50,45 @@ impl Link {
     }
 }
 
-impl Master for Link {
+impl Wire for Link {
     fn name(&self) -> &Arc<str> {
         &self.server.name
     }
 
-    fn call(&self, request: &Request, timeout: Duration) -> Call {
-        let exchange = self.exchange(kind(request), Task::Do(request.clone()), timeout);
-        Box::pin(async move {
-            match exchange.await? {
-                Reply::Answer(answer) => Ok(answer),
-                Reply::Sight(_) => unreachable!("a request is answered"),
-            }
-        })
+    fn admit(&self) -> Result<(), MasterError> {
+        Ok(())
     }
 
-    fn ask(&self, question: &Question, timeout: Duration) -> Asking {
+    async fn send(&self, request: &Request, timeout: Duration) -> Reply {
+        let task = Task::Do(vec![request.clone()]);
+        match self.exchange(kind(request), task, timeout).await? {
+            Told::Answers(answers) => answers.into_iter().next().ok_or(MasterError::Timeout),
+            Told::Sight(_) => unreachable!("a request is answered"),
+        }
+    }
+
+    async fn send_group(
+        &self,
+        group: &[Request],
+        timeout: Duration,
+    ) -> Result<Vec<Reply>, MasterError> {
+        let task = Task::Do(group.to_vec());
+        match self.exchange(MessageKind::Group, task, timeout).await? {
+            Told::Answers(answers) => Ok(answers.into_iter().map(Ok).collect()),
+            Told::Sight(_) => unreachable!("requests are answered"),
+        }
+    }
+
+    async fn ask(&self, question: &Question, timeout: Duration) -> Result<Sight, MasterError> {
         let kind = match question {
             Question::Inspect { .. } | Question::GuardState => MessageKind::Inspect,
             Question::Initialise => MessageKind::Initialise,
         };
-        let exchange = self.exchange(kind, Task::Ask(question.clone()), timeout);
-        Box::pin(async move {
-            match exchange.await? {
-                Reply::Sight(sight) => Ok(sight),
-                Reply::Answer(_) => unreachable!("a question is answered with a sight"),
-            }
-        })
+        let task = Task::Ask(question.clone());
+        match self.exchange(kind, task, timeout).await? {
+            Told::Sight(sight) => Ok(sight),
+            Told::Answers(_) => unreachable!("a question is answered with a sight"),
+        }
     }
 
     fn watch(&self, resources: &Resources) -> Watch {
@@ -139,7 +151,7 @@ impl Link {
         kind: MessageKind,
         task: Task,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Reply, MasterError>> + Send + 'static {
+    ) -> impl Future<Output = Result<Told, MasterError>> + Send + 'static {
         let (server, network) = (Arc::clone(&self.server), Arc::clone(&self.network));
         let last_arrival = Arc::clone(&self.last_arrival);
         let message = Message {
@@ -188,7 +200,7 @@ fn kind(request: &Request) -> MessageKind {
             ..
         } => MessageKind::PutBack,
         Operation::Extend { .. } => MessageKind::Extend,
-        Operation::Release => MessageKind::Release,
+        Operation::Release { .. } => MessageKind::Release,
     }
 }
 

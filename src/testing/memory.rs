@@ -16,7 +16,6 @@ use super::{
     network::{Fate, Message},
     server::{Condition, Server, State},
 };
-use crate::master::Master;
 
 /// Independent in-memory masters, named `memory-0`, `memory-1` and so on.
 ///
@@ -221,12 +220,10 @@ impl MemoryMasters {
     }
 
     /// The way of one more client to every master.
-    pub(crate) fn as_masters(&self) -> impl Iterator<Item = Arc<dyn Master>> + '_ {
+    pub(crate) fn as_masters(&self) -> impl Iterator<Item = Link> + '_ {
         let client = self.clients.fetch_add(1, Ordering::Relaxed);
         let servers = self.servers.iter().enumerate();
-        servers.map(move |(master, server)| {
-            Arc::new(Link::new(server, &self.network, master, client)) as Arc<dyn Master>
-        })
+        servers.map(move |(master, server)| Link::new(server, &self.network, master, client))
     }
 
     fn state(&self, master: usize) -> MutexGuard<'_, State> {

@@ -35,6 +35,9 @@ pub enum MessageKind {
     /// answered; an answer that is lost is a notice that never comes, one that is delayed comes late;
     /// one that is repeated is a false alarm, so long after the question.
     Watch,
+    /// Several of these together. Only where a simulation asks for it.
+    #[doc(hidden)]
+    Group,
 }
 
 /// What becomes of one request. By default it arrives at once, and so does the answer.

@@ -62,18 +62,20 @@ struct Letter {
 /// What a client asks.
 #[derive(Debug, Clone)]
 pub(super) enum Task {
-    Do(Request),
+    /// One after another, with nothing in between.
+    Do(Vec<Request>),
     Ask(Question),
 }
 
 /// What the master says to it.
 #[derive(Debug)]
-pub(super) enum Reply {
-    Answer(Answer),
+pub(super) enum Told {
+    /// For each request.
+    Answers(Vec<Answer>),
     Sight(Sight),
 }
 
-type Slot = Arc<Mutex<Option<Result<Reply, MasterError>>>>;
+type Slot = Arc<Mutex<Option<Result<Told, MasterError>>>>;
 
 /// A request that was sent: when its answer can be here, if ever.
 #[derive(Debug)]
@@ -181,8 +183,11 @@ impl State {
                 _ => {
                     let now = self.clock.at(arrival.max(self.thawed));
                     Ok(match &letter.task {
-                        Task::Do(request) => Reply::Answer(self.store.apply(request, now)),
-                        Task::Ask(question) => Reply::Sight(self.store.tell(question, now)),
+                        Task::Do(requests) => {
+                            let answers = requests.iter().map(|one| self.store.apply(one, now));
+                            Told::Answers(answers.collect())
+                        }
+                        Task::Ask(question) => Told::Sight(self.store.tell(question, now)),
                     })
                 }
             };
@@ -214,7 +219,7 @@ impl State {
 
 impl Sent {
     /// The answer, if the master gave one.
-    pub(super) fn take(&self) -> Option<Result<Reply, MasterError>> {
+    pub(super) fn take(&self) -> Option<Result<Told, MasterError>> {
         self.slot
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

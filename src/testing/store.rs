@@ -71,7 +71,7 @@ impl Store {
                 }
                 (answer, _) => answer,
             },
-            (Operation::Release, _) => self.release(request),
+            (Operation::Release { may_return }, _) => self.release(request, may_return),
         }
     }
 
@@ -297,7 +297,7 @@ impl Store {
         Answer::Extended
     }
 
-    fn release(&mut self, request: &Request) -> Answer {
+    fn release(&mut self, request: &Request, may_return: bool) -> Answer {
         if self.released.len() >= AUDITED_MAX {
             self.released.clear();
         }
@@ -312,7 +312,9 @@ impl Store {
             }
             all &= is_ours;
         }
-        self.raise_fences(request);
+        if !all || may_return {
+            self.raise_fences(request);
+        }
         if all {
             Answer::Released
         } else {

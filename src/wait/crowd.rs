@@ -2,10 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use fred::bytes_utils::Str;
 use tokio::time::Instant;
 
 use crate::resources::Resources;
@@ -25,7 +26,7 @@ const COURTESY_MAX: Duration = Duration::from_millis(50);
 
 /// What is known of the contest for each resource. Bounded, and forgotten soon.
 #[derive(Debug, Default)]
-pub(crate) struct Crowd(Mutex<HashMap<Arc<str>, Contest>>);
+pub(crate) struct Crowd(Mutex<HashMap<Str, Contest>>);
 
 #[derive(Debug)]
 struct Contest {
@@ -46,8 +47,8 @@ impl Crowd {
         if contests.len() >= CONTESTS_MAX {
             contests.clear();
         }
-        for name in resources.names() {
-            let contest = contests.entry(Arc::clone(name)).or_insert(Contest {
+        for name in resources.key_texts() {
+            let contest = contests.entry(name.clone()).or_insert(Contest {
                 refused: now,
                 took,
                 window: Duration::ZERO,
@@ -103,7 +104,7 @@ impl Crowd {
         present.map(of).max().unwrap_or_default()
     }
 
-    fn contests(&self) -> MutexGuard<'_, HashMap<Arc<str>, Contest>> {
+    fn contests(&self) -> MutexGuard<'_, HashMap<Str, Contest>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

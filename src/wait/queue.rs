@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use fred::bytes_utils::Str;
 use tokio::{sync::Notify, time::Instant};
 
 use crate::{attempt::Failed, mutant::Mutant, resources::Resources};
@@ -24,7 +25,7 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Lines {
     next: u64,
-    of: HashMap<Arc<str>, Line>,
+    of: HashMap<Str, Line>,
 }
 
 #[derive(Debug, Default)]
@@ -185,8 +186,8 @@ impl Drop for Ticket {
 
 impl Lines {
     fn add(&mut self, place: &Arc<Place>) {
-        for name in place.resources.names() {
-            let line = self.of.entry(Arc::clone(name)).or_default();
+        for name in place.resources.key_texts() {
+            let line = self.of.entry(name.clone()).or_default();
             line.places
                 .entry(place.number)
                 .or_insert_with(|| Arc::clone(place));

@@ -24,6 +24,7 @@ mod fenced;
 mod fences;
 mod foreign;
 mod forgetting;
+mod groups;
 mod guard;
 mod identity;
 mod inspect;

@@ -47,7 +47,9 @@ pub(crate) fn network(
         // A guard has to hold against what was granted long before: such answers have to be in time.
         let longest = if guarded { slowest } else { slowest / 6 };
         let (long, later) = (delay(longest), delay(slowest * 3 / 2));
-        let is_safe = releases_arrive && message.kind == MessageKind::Release;
+        // A group may carry one.
+        let is_release = matches!(message.kind, MessageKind::Release | MessageKind::Group);
+        let is_safe = releases_arrive && is_release;
         if partitions
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

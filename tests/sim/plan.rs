@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) twins: bool,
     /// Do masters tell waiters nothing, once all is well?
     pub(crate) deaf: bool,
+    /// How many calls to a master go by themselves before more travel in groups; `None`: all do.
+    pub(crate) direct_max: Option<usize>,
     pub(crate) mutant: Option<Mutant>,
 }
 
@@ -146,6 +148,7 @@ impl Plan {
             guard: None,
             twins: rng.gen_bool(0.4),
             deaf: rng.gen_bool(0.5),
+            direct_max: [None, Some(0), Some(1), Some(2)][rng.gen_range(0..4)],
             mutant: None,
         }
     }

@@ -142,8 +142,12 @@ async fn connect(plan: &Plan, masters: &MemoryMasters, number: usize, pause: &Pa
     } else {
         Fencing::Off
     };
-    Redlock::builder()
-        .memory(masters)
+    let builder = Redlock::builder().memory(masters);
+    let builder = match plan.direct_max {
+        Some(calls) => builder.direct_max(calls),
+        None => builder,
+    };
+    builder
         .fencing(fencing)
         .quorum(plan.quorum())
         .restart_guard(plan.guard)

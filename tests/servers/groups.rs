@@ -1,0 +1,229 @@
+//! Operations that wait for the same master travel together, and each is as if it were alone.
+
+use std::{
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use fredlock::{AcquireError, Answer, Fencing, Lock, MasterError, Redlock, Retry};
+use futures::future::join_all;
+
+use crate::acquirers::{
+    AT_ONCE, BOTH, PATIENCE, Stopwatch, TTL, answer, build, hold_replies, on_all, patient, relays,
+    server_error, settled, urls,
+};
+use crate::support::{eventually, server::Server, servers::Servers};
+
+/// So many that most of them wait.
+const MANY: usize = 200;
+
+fn job(number: usize) -> String {
+    format!("job-{number}")
+}
+
+async fn acquire_many(redlock: &Redlock) -> Vec<Result<Lock, AcquireError>> {
+    join_all((0..MANY).map(|number| redlock.try_acquire([job(number)], TTL))).await
+}
+
+/// How many calls of scripts it has had.
+async fn commands(server: &Server) -> u64 {
+    let calls = join_all(["evalsha", "eval"].map(|name| server.calls(name)));
+    calls.await.iter().sum()
+}
+
+#[tokio::test]
+async fn many_at_once_take_a_master_few_calls() {
+    let servers = Servers::start(3).await;
+    for fencing in BOTH {
+        let redlock = build(servers.urls(), |builder| builder.fencing(fencing())).await;
+        let before = commands(&servers[0]).await;
+        let locks: Result<Vec<_>, _> = acquire_many(&redlock).await.into_iter().collect();
+        let locks = locks.expect("all are free");
+        settled(&redlock).await;
+        for (number, lock) in locks.iter().enumerate().step_by(20) {
+            assert_eq!(servers.values_of(&job(number)).await, on_all(3, lock));
+        }
+        let released = join_all(locks.into_iter().map(Lock::release)).await;
+        assert!(released.iter().all(Result::is_ok), "{released:?}");
+        settled(&redlock).await;
+        let calls = commands(&servers[0]).await - before;
+        // 400 operations: four at either time go by themselves, the rest by 64.
+        assert!(calls < 60, "{calls} calls");
+        let keys = servers[0].keys().await;
+        assert!(!keys.iter().any(|key| key.starts_with("job-")), "{keys:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_fails_for_one_fails_for_it_alone() {
+    // With one master, every answer is there when it is decided.
+    let spoiled = 150;
+    for fencing in BOTH {
+        let servers = Servers::start(1).await;
+        for server in &servers {
+            server.command(&["LPUSH", &job(spoiled), "no lock"]).await;
+        }
+        let redlock = build(servers.urls(), |builder| builder.fencing(fencing())).await;
+        for (number, result) in acquire_many(&redlock).await.into_iter().enumerate() {
+            match result {
+                Ok(_) => assert_ne!(number, spoiled),
+                Err(error) => {
+                    assert_eq!(number, spoiled, "{error}");
+                    let outcomes = error.outcomes().unwrap();
+                    let text = server_error(outcomes, 0);
+                    assert!(text.starts_with("WRONGTYPE "), "{text}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_permission_that_one_lacks_is_missed_by_it_alone() {
+    let servers = Servers::start(1).await;
+    for server in &servers {
+        let user = [
+            "ACL", "SETUSER", "some", "on", ">pass", "+@all", "~job-1*", "~{job-1*",
+        ];
+        assert!(server.command(&user).await.is_ok());
+    }
+    let url = |server: &Server| format!("redis://some:pass@{}", server.addr());
+    let redlock = patient(servers.iter().map(url)).await;
+    for (number, result) in acquire_many(&redlock).await.into_iter().enumerate() {
+        let permitted = job(number).starts_with("job-1");
+        match result {
+            Ok(_) => assert!(permitted, "{number}"),
+            Err(error) => {
+                assert!(!permitted, "{number}: {error}");
+                let text = server_error(error.outcomes().unwrap(), 0).to_owned();
+                assert!(text.starts_with("NOPERM "), "{text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_master_says_so_to_each() {
+    let servers = Servers::start(1).await;
+    let redlock = patient(servers.urls()).await;
+    assert!(
+        servers[0]
+            .command(&["CONFIG", "SET", "maxmemory", "1"])
+            .await
+            .is_ok()
+    );
+    for result in acquire_many(&redlock).await {
+        let error = result.expect_err("no memory");
+        let text = server_error(error.outcomes().unwrap(), 0);
+        assert!(text.starts_with("OOM "), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_unknown_to_each_and_each_is_taken_back() {
+    let servers = Servers::start(3).await;
+    let relays = relays(&servers).await;
+    let redlock = patient(urls(&relays)).await;
+    let impatient = redlock.with(|settings| {
+        let settings = settings.retry(Retry::none());
+        settings.command_timeout(Duration::from_millis(300))
+    });
+    hold_replies(&relays[..2], true);
+    for result in acquire_many(&impatient).await {
+        let error = result.expect_err("two of three are not heard");
+        assert!(matches!(error, AcquireError::NoQuorum(_)), "{error}");
+        let outcomes = error.outcomes().unwrap();
+        let first = answer(outcomes, 0);
+        assert_eq!(*first, Answer::Failed(MasterError::Timeout));
+    }
+    hold_replies(&relays[..2], false);
+    eventually("no key is left", PATIENCE, async || {
+        let keys = join_all(servers.iter().map(Server::keys)).await.concat();
+        !keys.iter().any(|key| key.starts_with("job-"))
+    })
+    .await;
+    settled(&redlock).await;
+}
+
+#[tokio::test]
+async fn each_has_a_time_limit_of_its_own() {
+    let servers = Servers::start(1).await;
+    let relays = relays(&servers).await;
+    let redlock = build(urls(&relays), |builder| {
+        builder.settings(|settings| settings.retry(Retry::none()))
+    })
+    .await;
+    let short = redlock.with(|settings| settings.command_timeout(Duration::from_millis(200)));
+    let long = redlock.with(|settings| settings.command_timeout(PATIENCE));
+    relays[0].hold_requests(true);
+    let watch = Stopwatch::start();
+    let shorts = async {
+        let results = join_all((0..20).map(|n| short.try_acquire([format!("short-{n}")], TTL)));
+        assert!(results.await.iter().all(Result::is_err));
+        // Long before the others' limit, with which they travel.
+        watch.assert_at_once();
+        relays[0].hold_requests(false);
+    };
+    let longs = join_all((0..20).map(|n| long.try_acquire([format!("long-{n}")], TTL)));
+    let (longs, ()) = tokio::join!(longs, shorts);
+    for result in longs {
+        drop(result.expect("it is answered in the end"));
+    }
+    settled(&redlock).await;
+}
+
+#[tokio::test]
+async fn scripts_that_are_forgotten_meanwhile_are_not_missed() {
+    let servers = Servers::start(3).await;
+    let redlock = patient(servers.urls()).await;
+    let workers = join_all((0..32).map(|worker| {
+        let redlock = &redlock;
+        async move {
+            for _ in 0..20 {
+                let lock = redlock.try_acquire([job(worker)], TTL).await.unwrap();
+                lock.release().await.unwrap();
+            }
+        }
+    }));
+    let forget = async {
+        for _ in 0..10 {
+            for server in &servers {
+                server.script_flush().await;
+            }
+        }
+    };
+    tokio::join!(workers, forget);
+    settled(&redlock).await;
+}
+
+/// Somebody who begins many and looks at none must not keep the masters from the rest.
+#[tokio::test]
+async fn callers_that_stop_looking_hold_nobody_up() {
+    let servers = Servers::start(3).await;
+    let redlock = build(servers.urls(), |builder| {
+        builder.fencing(Fencing::default())
+    })
+    .await;
+    let left_alone: Vec<_> = (0..50)
+        .map(|number| {
+            let (redlock, name) = (redlock.clone(), format!("left-{number}"));
+            let mut begun = Box::pin(async move { redlock.try_acquire([name], TTL).await });
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(matches!(begun.as_mut().poll(&mut cx), Poll::Pending));
+            begun
+        })
+        .collect();
+    let watch = Stopwatch::start();
+    for number in 0..20 {
+        let lock = pin!(redlock.try_acquire([job(number)], TTL)).await;
+        lock.unwrap().release().await.unwrap();
+    }
+    watch.assert_at_once();
+    drop(left_alone);
+    eventually("all is taken back", AT_ONCE, async || {
+        let keys = servers[0].keys().await;
+        !keys.iter().any(|key| key.starts_with("left-"))
+    })
+    .await;
+}
