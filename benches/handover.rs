@@ -55,11 +55,11 @@ async fn measure() -> Outcome<()> {
         }
         row(
             &format!("hand-over between two processes, {fencing}: median, ms"),
-            medians,
+            &medians,
         );
         row(
             &format!("hand-over between two processes, {fencing}: 99th percentile, ms"),
-            nines,
+            &nines,
         );
     }
     let (mut processes, mut tasks) = (Vec::new(), Vec::new());
@@ -80,28 +80,28 @@ async fn measure() -> Outcome<()> {
         let what = format!("{WORKERS} {who} on one key, {HOLD:?} holds, {LENGTH:?}");
         row(
             &format!("{what}: acquisitions against the possible"),
-            counts.iter().map(share).collect(),
+            &counts.iter().map(share).collect::<Vec<_>>(),
         );
         row(
             &format!("{what}: least against most by one"),
-            counts.iter().map(evenness).collect(),
+            &counts.iter().map(evenness).collect::<Vec<_>>(),
         );
     }
     row(
         &format!("client CPU while {WORKERS} processes wait {LENGTH:?}: the busiest, % of a core"),
-        cpu,
+        &cpu,
     );
     row(
         &format!(
             "{CROWD} tasks of one process want one key: commands at a master, against one task"
         ),
-        commands,
+        &commands,
     );
     Ok(())
 }
 
-fn row(what: &str, runs: Vec<f64>) {
-    let mut sorted = runs.clone();
+fn row(what: &str, runs: &[f64]) {
+    let mut sorted = runs.to_vec();
     sorted.sort_by(f64::total_cmp);
     let each: Vec<_> = runs.iter().map(|run| format!("{run:.2}")).collect();
     println!(
@@ -255,7 +255,7 @@ async fn play(role: &str) -> Outcome<()> {
             if waiting.acquire(["bench:handover"], TTL).await.is_ok() {
                 return Err("it was to be held".into());
             }
-            let used = now(ClockId::CLOCK_PROCESS_CPUTIME_ID)? - before;
+            let used = now(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.saturating_sub(before);
             println!("{}", used.as_secs_f64() / LENGTH.as_secs_f64() * 100.0);
         }
         other => return Err(format!("no role: {other}").into()),
@@ -268,7 +268,7 @@ async fn play(role: &str) -> Outcome<()> {
 async fn work(redlock: Redlock) -> Outcome<u32> {
     let begun = now(ClockId::CLOCK_MONOTONIC)?;
     let mut count = 0;
-    while now(ClockId::CLOCK_MONOTONIC)? - begun < LENGTH {
+    while now(ClockId::CLOCK_MONOTONIC)?.saturating_sub(begun) < LENGTH {
         let lock = redlock.acquire(["bench:handover"], TTL).await?;
         sleep(HOLD).await;
         lock.release().await?;

@@ -248,7 +248,7 @@ impl<'a> Wait<'a> {
             if listens {
                 news::freed(core, resources, window, spread, &self.missed).await;
             } else {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         };
         let freed_by_time = async {

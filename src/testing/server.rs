@@ -147,6 +147,10 @@ impl State {
 
     /// Are the keys free? Else gives what tells of the next change of one of them. No answer at all
     /// where the master gives none.
+    #[expect(
+        clippy::option_option,
+        reason = "no answer, and the answer that there is nothing to wait for"
+    )]
     pub(super) fn watch(&mut self, resources: &Resources) -> Option<Option<Arc<Notify>>> {
         match self.condition {
             Condition::Well => {

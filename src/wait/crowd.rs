@@ -72,10 +72,10 @@ impl Crowd {
             return;
         }
         for name in resources.iter() {
-            if let Some(contest) = contests.get_mut(name) {
-                if !contest.window.is_zero() {
-                    contest.window = (contest.window * 15 / 16).max(WINDOW_MIN);
-                }
+            if let Some(contest) = contests.get_mut(name)
+                && !contest.window.is_zero()
+            {
+                contest.window = (contest.window * 15 / 16).max(WINDOW_MIN);
             }
         }
     }
