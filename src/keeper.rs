@@ -121,12 +121,16 @@ impl Keeper {
             let due = self.lock.valid_until().before(self.early());
             let step = self.alarm_step();
             let first_alarm = self.next(&due, ends) + step;
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return lease.lose(LostReason::Ended),
-                () = self.shutdown.cancelled() => return lease.lose(LostReason::ShutDown),
-                () = lease.over() => continue,
-                () = alarm::rouse(first_alarm, step, self.wait(&due, ends)) => {}
+            {
+                // Pinned here, so that there is one of it and not a second one in the alarm's.
+                let wait = pin!(self.wait(&due, ends));
+                tokio::select! {
+                    biased;
+                    () = self.stop.cancelled() => return lease.lose(LostReason::Ended),
+                    () = self.shutdown.cancelled() => return lease.lose(LostReason::ShutDown),
+                    () = lease.over() => continue,
+                    () = alarm::rouse(first_alarm, step, wait) => {}
+                }
             }
             if self.hold_until.is_some_and(|end| Instant::now() >= end) {
                 return lease.lose(LostReason::HoldLimit);

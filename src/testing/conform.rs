@@ -75,7 +75,7 @@ pub async fn conform(
         if rng.gen_bool(0.03) {
             pair.vanish(&mut rng, guarded).await?;
         }
-        if rng.gen_bool(0.05) {
+        if rng.gen_bool(0.12) {
             pair.compare_sights(&mut rng, guarded)
                 .await
                 .map_err(|difference| format!("step {step}: {difference}"))?;

@@ -18,6 +18,8 @@ const ACQUISITIONS: usize = 10_000;
 const TTL: Duration = Duration::from_secs(60);
 const HOUR: i64 = 3_600_000_000;
 
+const LIMIT: Duration = Duration::from_secs(5);
+
 /// Nothing listens there: a master out of reach for good.
 const NOBODY: &str = "redis://127.0.0.1:";
 
@@ -52,7 +54,7 @@ async fn client(
         .urls(urls)
         .wall_clock(move || clock(ahead_us));
     let redlock = change(builder.settings(settings)).connect().await.unwrap();
-    eventually("it has a quorum", Duration::from_secs(5), async || {
+    eventually("it has a quorum", LIMIT, async || {
         let seen = redlock.inspect("warm-up").await.unwrap();
         seen.findings()
             .filter(|finding| finding.state().is_ok())
@@ -116,6 +118,11 @@ async fn assert_that_nothing_is_had_of_who_forgot(
             Err(error) => panic!("{error}"),
         }
     }
+    // What it wrote on the masters that it reached is taken back by then.
+    eventually("all is taken back", LIMIT, async || {
+        behind.background_tasks() == 0
+    })
+    .await;
     fences
 }
 

@@ -174,6 +174,9 @@ async fn a_new_cluster_waits_or_is_initialised_and_one_that_is_in_use_is_left_al
     assert_eq!(servers[1].keys().await, [""; 0]);
 }
 
+/// Each connection loads so many.
+const SCRIPTS: u64 = 8;
+
 /// What the guard costs is paid by those who have it.
 #[tokio::test]
 async fn the_guard_costs_one_call_for_each_command_and_none_without_it() {
@@ -182,8 +185,12 @@ async fn the_guard_costs_one_call_for_each_command_and_none_without_it() {
         server.set(MARKER, "1").await;
     }
     let mut processed = Vec::new();
-    for guard in [None, Some(GUARD)] {
+    for (number, guard) in [None, Some(GUARD)].into_iter().enumerate() {
         let redlock = build(servers.urls(), |builder| builder.restart_guard(guard)).await;
+        eventually("all scripts are loaded", AT_ONCE, async || {
+            servers[0].calls("script|load").await == (number as u64 + 1) * SCRIPTS
+        })
+        .await;
         let exists = servers[0].calls("exists").await;
         let before = servers[0].commands_processed().await;
         let mut lock = redlock.acquire(["job"], TTL).await.unwrap();
