@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use crate::support::servers::Servers;
-use crate::tool::{Running, freed, is_alive, pid, run};
+use crate::tool::{PLAIN, Running, freed, is_alive, pid, run};
 
 #[tokio::test]
 async fn every_signal_is_passed_on_to_the_command_which_decides() {
@@ -63,7 +63,8 @@ async fn what_was_ignored_at_the_start_stays_ignored_for_the_command_too() {
     let servers = Servers::start(1).await;
     let tool = env!("CARGO_BIN_EXE_fredlock");
     let script = format!("trap '' HUP; exec {tool} run job -- sh -c 'kill -HUP $$; echo alive'");
-    let mut command = tokio::process::Command::new("sh");
+    let mut command = tokio::process::Command::new(PLAIN[0]);
+    command.args([PLAIN[1], "sh"]);
     command
         .args(["-c", &script])
         .env("FREDLOCK_MASTERS", servers.urls().join(","))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{server::Server, servers::Servers};
-use crate::tool::{freed, outcome, output, run, tool};
+use crate::tool::{PLAIN, freed, outcome, output, run, tool};
 
 const README: &str = include_str!("../../README.md");
 
@@ -233,7 +233,8 @@ async fn completions_are_scripts_that_know_the_options() {
         );
     }
     let command = "source <(\"$tool\" completions bash) && complete -p fredlock";
-    let mut bash = tokio::process::Command::new("bash");
+    let mut bash = tokio::process::Command::new(PLAIN[0]);
+    bash.args([PLAIN[1], "bash"]);
     bash.args(["-c", command])
         .env("tool", env!("CARGO_BIN_EXE_fredlock"))
         .stdout(std::process::Stdio::piped());

@@ -12,7 +12,7 @@ use nix::pty::openpty;
 use tokio::time::{Instant, sleep};
 
 use crate::support::servers::Servers;
-use crate::tool::{LIMIT, freed};
+use crate::tool::{LIMIT, PLAIN, freed};
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
@@ -29,8 +29,16 @@ impl Shell {
     fn start(servers: &Servers) -> Self {
         let pty = openpty(None, None).unwrap();
         let slave = || Stdio::from(pty.slave.try_clone().unwrap());
-        let process = Command::new("setsid")
-            .args(["--ctty", "bash", "--norc", "--noprofile", "-i"])
+        let process = Command::new(PLAIN[0])
+            .args([
+                PLAIN[1],
+                "setsid",
+                "--ctty",
+                "bash",
+                "--norc",
+                "--noprofile",
+                "-i",
+            ])
             .env("PS1", "")
             .env("TERM", "dumb")
             .env("FREDLOCK_MASTERS", servers.urls().join(","))

@@ -31,10 +31,15 @@ pub(crate) fn run(servers: &Servers, words: &[&str]) -> Command {
     command
 }
 
+/// `env` of coreutils, which becomes the program that comes next, with no signal ignored: what a
+/// background job of a script starts ignores SIGINT and SIGQUIT, and so would all below it.
+pub(crate) const PLAIN: [&str; 2] = ["env", "--default-signal"];
+
 /// `fredlock`, without any of this process's settings for it.
 pub(crate) fn tool(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fredlock"));
+    let mut command = Command::new(PLAIN[0]);
     command
+        .args([PLAIN[1], env!("CARGO_BIN_EXE_fredlock")])
         .args(words)
         .env_remove("FREDLOCK_MASTERS")
         .stdin(Stdio::null())
