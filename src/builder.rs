@@ -380,7 +380,7 @@ impl Builder {
             closed: CancellationToken::new(),
             fences: FenceMemory::default(),
             #[cfg(not(feature = "testing"))]
-            queue: Arc::new(Queue::default()),
+            queue: Arc::new(Queue::new(None)),
             #[cfg(feature = "testing")]
             queue: Arc::new(Queue::new(self.mutant)),
             crowd: Crowd::default(),

@@ -16,7 +16,7 @@ use crate::{attempt::Failed, mutant::Mutant, resources::Resources};
 const LATE: Duration = Duration::from_secs(1);
 
 /// One line for each resource that somebody waits for. A line that nobody stands in is gone.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
     lines: Mutex<Lines>,
     mutant: Option<Mutant>,
