@@ -200,10 +200,13 @@ async fn the_wait_that_runs_out_was_as_long_as_asked_for() {
         server.set("job", "another").await;
     }
     let begun = tokio::time::Instant::now();
-    let ended = outcome(run(&servers, &["--wait", "1500ms", "job", "--", "true"])).await;
+    let mut waits = run(&servers, &["--wait", "2500ms", "job", "--", "true"]);
+    // So long before its end the last attempt begins.
+    waits.env("FREDLOCK_COMMAND_TIMEOUT", "500ms");
+    let ended = outcome(waits).await;
     assert_eq!(ended.0, 75, "{ended:?}");
     assert!(
-        begun.elapsed() > Duration::from_millis(1200),
+        begun.elapsed() > Duration::from_millis(1900),
         "{:?}",
         begun.elapsed()
     );
