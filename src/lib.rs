@@ -49,8 +49,9 @@
 //! - A lock cannot stop the write of a holder that was paused past its validity: it thinks that it
 //!   holds the lock until it looks. That is what the fence is for, at the resource that is protected:
 //!   [`Gate`] and [`fenced`] compare it in a process and on a Redis or Valkey server, and
-//!   `docs/fencing.md` says how PostgreSQL, files and object stores do.
-//! - What is in one PostgreSQL database is often better locked by that: see `docs/postgresql.md`.
+//!   [fenced resources](guide::fencing) says how PostgreSQL, files and object stores do.
+//! - What is in one PostgreSQL database is often better locked by that: see [when
+//!   PostgreSQL does the job better](guide::postgresql).
 //! - A master that restarts empty has forgotten its locks and fences: then two holders are possible.
 //!   Give masters persistence with `appendfsync always`, or set a restart guard
 //!   ([`Builder::restart_guard`]) or a larger quorum ([`Builder::quorum`]); and
@@ -61,6 +62,24 @@
 //!   clock stands still (it is Rust's `Instant`), and a holder that wakes up is a paused holder.
 //! - Waiters of one process are served in the order in which they came, and those of several in none.
 //!   What wakes them are hints; where there are none, they poll by their retry policy ([`Retry`]).
+//!
+//! # The command-line tool
+//!
+//! `cargo install --locked --path . --features cli` in a checkout gives `fredlock`, which holds a lock
+//! while a command runs, shows who holds what, and looks at masters: see [the tool](guide::tool).
+//!
+//! # Guide
+//!
+//! | document | for |
+//! | --- | --- |
+//! | [settings](guide::settings) | every setting, and how waiting works |
+//! | [operating masters](guide::operating) | how many, their settings, those that forget, permissions |
+//! | [fenced resources](guide::fencing) | making what you protect refuse an earlier holder |
+//! | [PostgreSQL](guide::postgresql) | when its own locks do the job better |
+//! | [troubleshooting](guide::troubleshooting) | what an error text means |
+//! | [from node-redlock](guide::from_node_redlock) | its code and ours, side by side |
+//! | [beside other clients](guide::comparison) | what others do, feature by feature |
+//! | [design](guide::design) | the protocol, and the reason for each rule |
 //!
 //! # Layout
 //!
@@ -76,6 +95,7 @@
 //! | `resources`, `token`, `label`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the queue, the scripts, and fred behind it |
 //! | `core`, `background`, `clock`, `entropy`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; random numbers; events |
+//! | `guide` | the documents of the repository, in the documentation only |
 //! | [`testing`], `mutant` | in-memory masters (feature `testing`); rules that the simulation breaks on purpose |
 //!
 //! # Features
@@ -104,6 +124,8 @@ mod fence;
 pub mod fenced;
 mod fleet;
 mod gate;
+#[cfg(all(doc, not(doctest)))]
+pub mod guide;
 mod initialise;
 mod inspect;
 mod keeper;

@@ -1,4 +1,4 @@
-//! What the README says of servers.
+//! What docs/operating.md says of servers.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use tokio::time::{sleep, timeout};
 
 use crate::support::{eventually, server::Server, servers::Servers};
 
-const README: &str = include_str!("../../README.md");
+const DOCUMENT: &str = include_str!("../../docs/operating.md");
 const TTL: Duration = Duration::from_secs(20);
 /// It is extended after a third.
 const SHORT_TTL: Duration = Duration::from_millis(300);
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The words of the README's `ACL SETUSER` lines, those for this server included.
+/// The words of its `ACL SETUSER` lines, those for this server included.
 async fn permissions(server: &Server) -> Vec<String> {
     let version = server.version().await;
     let number = |text: &str| text.parse::<u32>().unwrap_or_else(|_| panic!("{text}"));
@@ -26,7 +26,7 @@ async fn permissions(server: &Server) -> Vec<String> {
         this.eq_ignore_ascii_case(name) && number(has) >= number(least)
     };
     let mut words = Vec::new();
-    for line in README.lines() {
+    for line in DOCUMENT.lines() {
         let Some(line) = line.strip_prefix("ACL SETUSER fredlock ") else {
             continue;
         };
@@ -129,10 +129,10 @@ async fn set_user(server: &Server, permissions: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_permissions_of_the_readme_are_enough_and_each_is_needed() {
+async fn the_permissions_of_the_document_are_enough_and_each_is_needed() {
     let servers = Servers::start(3).await;
     let all = permissions(&servers[0]).await;
-    assert!(!all.is_empty(), "the README has no line for this server");
+    assert!(!all.is_empty(), "it has no line for this server");
     for server in &servers {
         set_user(server, &all).await;
     }
