@@ -70,6 +70,7 @@
 //! | `lock`, `using`, `keeper`, `alarm`, `signal` | a lock that is held; a routine under one; what extends it, also while a thread of the runtime is blocked; how it learns of a loss |
 //! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
 //! | `inspect`, `initialise` | what the masters have of a resource; masters that need not wait out a restart guard |
+//! | `breaking` | an operator's break of a lock, for the tool (feature `cli`) |
 //! | `wait` | the queue of a process; what ends a pause: notices of masters, time left, the retry delay |
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `gate`, [`fenced`] | the protected side: what refuses an older fence in one process, and on a Redis or Valkey server |
@@ -93,6 +94,8 @@
 mod alarm;
 mod attempt;
 mod background;
+#[cfg(feature = "cli")]
+mod breaking;
 mod builder;
 mod claim;
 mod clock;
@@ -133,6 +136,9 @@ mod wait;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub use breaking::{BreakError, BreakPlan, BreakState, Broken, BrokenMaster};
 pub use builder::{BuildError, Builder, MASTERS_MAX};
 pub use error::{
     AcquireError, Attempts, ExtendError, InvalidTtl, ReleaseError, TTL_MAX, TTL_MIN, UsingError,
