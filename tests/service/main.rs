@@ -1,7 +1,9 @@
-//! What the operation of a service rests on, against real servers: its readiness.
+//! What the operation of a service rests on, against real servers: its readiness, and the examples of
+//! its life.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod examples;
 mod health;
 #[path = "../cli/support.rs"]
 mod support;
