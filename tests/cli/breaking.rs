@@ -12,6 +12,9 @@ use crate::tool::{Running, eventually, freed, held, outcome, output, run, tool};
 const GUARD_MARKER: &str = "fredlock:guard:marker";
 const GUARD_QUARANTINE: &str = "fredlock:guard:quarantine";
 
+/// As the holder sends it.
+const EXTEND: &str = include_str!("../../src/master/extend.lua");
+
 /// `fredlock break`, with the masters, and time for them on a busy machine.
 fn breaking(servers: &Servers, words: &[&str]) -> Command {
     let mut command = tool(&["break"]);
@@ -107,13 +110,25 @@ async fn with_a_minority_down_and_one_that_comes_back_no_late_extension_revives_
         "{report:#}"
     );
     assert!(report["masters"][4]["error"].is_string());
+    let left = report["fence"].as_u64().unwrap();
+    for index in 0..3 {
+        assert_eq!(fence(&servers, index).await, left);
+    }
+    // An extension that was under way, and puts back what is missing, comes after the break.
     servers[3].thaw();
+    let theirs = theirs.to_string();
+    let token = servers[3].get("job").await.unwrap();
+    let keys = ["2", "job", "{job}:fence"];
+    let arguments = [&token, "30000", "1", &theirs, "600000"];
+    let late = [&["EVAL", EXTEND][..], &keys, &arguments].concat();
+    assert_eq!(servers[0].command(&late).await.int(), Some(0));
+    assert_eq!(servers[0].get("job").await, None);
     servers[4].restart().await;
     assert_eq!(holding.rest().await, [""; 0]);
     assert_eq!(holding.status().await, 76);
     for index in 0..3 {
         assert_eq!(servers[index].get("job").await, None, "{index}");
-        assert!(fence(&servers, index).await > theirs);
+        assert_eq!(fence(&servers, index).await, left);
     }
 }
 
