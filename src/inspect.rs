@@ -91,7 +91,7 @@ pub enum GuardState {
 /// [`Display`](fmt::Display) shows the label, and of the value no more than its first eight
 /// characters: whoever knows it whole can release the lock. Two are equal if their whole values are.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Holder(String);
+pub struct Holder(Vec<u8>);
 
 /// Why nothing was inspected. A master that does not answer is no error, but a [`Finding`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -149,13 +149,7 @@ impl Redlock {
         let told = core
             .ask_all(&question, self.settings().question_timeout())
             .await;
-        let masters: Vec<_> = told.into_iter().map(Finding::new).collect();
-        let verdict = possession(core.quorum, &masters, begun.elapsed());
-        Ok(Inspection {
-            resource,
-            verdict,
-            masters,
-        })
+        Ok(Inspection::new(resource, core.quorum, told, begun))
     }
 }
 
@@ -198,6 +192,17 @@ fn possession(quorum: Quorum, findings: &[Finding], age: Duration) -> Possession
 }
 
 impl Inspection {
+    /// What masters said that were asked when it had `begun`.
+    pub(crate) fn new(resource: String, quorum: Quorum, told: Vec<Told>, begun: Instant) -> Self {
+        let masters: Vec<_> = told.into_iter().map(Finding::new).collect();
+        let verdict = possession(quorum, &masters, begun.elapsed());
+        Self {
+            resource,
+            verdict,
+            masters,
+        }
+    }
+
     /// What was looked at.
     #[must_use]
     pub fn resource(&self) -> &str {
@@ -306,22 +311,29 @@ impl Holder {
     /// `None` if it has no label, or is another client with values of its own kind.
     #[must_use]
     pub fn label(&self) -> Option<OwnerLabel> {
-        label_in(&self.0)
+        label_in(std::str::from_utf8(&self.0).ok()?)
     }
 
     /// Is this the key of a lock of ours, with the value that
     /// [`Lock::value`](crate::Lock::value) gives?
     #[must_use]
     pub fn is(&self, value: &str) -> bool {
-        self.0 == value
+        self.0 == value.as_bytes()
+    }
+
+    /// All of it, which whoever may see it could release the lock with.
+    #[cfg(feature = "cli")]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
     }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Another client may have written a short value: never all of that either.
-        let shown = SHOWN_CHARS.min(self.0.chars().count() / 2);
-        for c in self.0.chars().take(shown) {
+        let text = String::from_utf8_lossy(&self.0);
+        let shown = SHOWN_CHARS.min(text.chars().count() / 2);
+        for c in text.chars().take(shown) {
             let c = if breaks_lines(c) { '\u{fffd}' } else { c };
             write!(f, "{c}")?;
         }

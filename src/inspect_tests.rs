@@ -9,7 +9,7 @@ fn findings(masters: &str) -> Vec<Finding> {
         let quarantined = kind == '?' || kind.is_uppercase();
         let holder = kind
             .is_alphabetic()
-            .then(|| Holder(kind.to_lowercase().to_string()));
+            .then(|| Holder(kind.to_lowercase().to_string().into()));
         let guard = if quarantined {
             let time_left = Duration::from_secs(1);
             GuardState::Quarantined { time_left }
@@ -53,7 +53,7 @@ fn it_is_held_by_whom_a_quorum_out_of_quarantine_has() {
         let Possession::Held { holder, .. } = verdict(masters) else {
             panic!("{masters}: {:?}", verdict(masters));
         };
-        assert_eq!(holder, Holder("a".to_owned()), "{masters}");
+        assert_eq!(holder, Holder("a".into()), "{masters}");
     }
     for masters in ["aA.", "a!!", "aaA!!", "aAA", "aAA.."] {
         let verdict = verdict(masters);
@@ -125,7 +125,7 @@ fn no_format_shows_the_whole_value() {
         "0123456789abcdef",
         "a\nb\u{1b}[2Jcdefgh",
     ] {
-        let holder = Holder(value.to_owned());
+        let holder = Holder(value.into());
         for shown in [format!("{holder}"), format!("{holder:?}")] {
             let whole = value.chars().take(9).collect::<String>();
             assert!(whole.is_empty() || !shown.contains(&whole), "{shown}");
@@ -133,7 +133,7 @@ fn no_format_shows_the_whole_value() {
         }
     }
     let token = "01234567-89ab-4def-8123-456789abcdef";
-    assert_eq!(Holder(token.to_owned()).to_string(), "01234567…");
-    let labelled = Holder(format!("{token}:worker-7"));
+    assert_eq!(Holder(token.into()).to_string(), "01234567…");
+    let labelled = Holder(format!("{token}:worker-7").into());
     assert_eq!(labelled.to_string(), "01234567… (worker-7)");
 }

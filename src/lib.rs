@@ -25,7 +25,7 @@
 //! ```
 //!
 //! [`Redlock::using`] runs a routine under a lock that is extended as long as it runs.
-//! [`Redlock::inspect`] tells who holds what. [`Redlock::acquire`] gives a [`Lock`] to extend and release by hand; [`Redlock::try_acquire`]
+//! [`Redlock::inspect`] tells who holds what, [`Redlock::health`] whether locks can be had. [`Redlock::acquire`] gives a [`Lock`] to extend and release by hand; [`Redlock::try_acquire`]
 //! does not wait.
 //!
 //! What happens is told by [`tracing`](https://docs.rs/tracing) spans and events with the target
@@ -88,7 +88,8 @@
 //! | `redlock`, `builder`, `fleet`, `settings` | the handle, how it is built, of what, what can be set |
 //! | `lock`, `using`, `keeper`, `alarm`, `signal` | a lock that is held; a routine under one; what extends it, also while a thread of the runtime is blocked; how it learns of a loss |
 //! | `attempt`, `extension`, `claim` | the protocol: one attempt; one extension; the duty to take back what was written |
-//! | `inspect`, `initialise` | what the masters have of a resource; masters that need not wait out a restart guard |
+//! | `inspect`, `health`, `initialise` | what the masters have of a resource; which of them can vote; masters that need not wait out a restart guard |
+//! | `breaking` | an operator's break of a lock, for the tool (feature `cli`) |
 //! | `wait` | the queue of a process; what ends a pause: notices of masters, time left, the retry delay |
 //! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
 //! | `gate`, [`fenced`] | the protected side: what refuses an older fence in one process, and on a Redis or Valkey server |
@@ -113,6 +114,8 @@
 mod alarm;
 mod attempt;
 mod background;
+#[cfg(feature = "cli")]
+mod breaking;
 mod builder;
 mod claim;
 mod clock;
@@ -126,6 +129,7 @@ mod fleet;
 mod gate;
 #[cfg(all(doc, not(doctest)))]
 pub mod guide;
+mod health;
 mod initialise;
 mod inspect;
 mod keeper;
@@ -155,6 +159,9 @@ mod wait;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub use breaking::{BreakError, BreakPlan, BreakState, Broken, BrokenMaster};
 pub use builder::{BuildError, Builder, MASTERS_MAX};
 pub use error::{
     AcquireError, Attempts, ExtendError, InvalidTtl, ReleaseError, TTL_MAX, TTL_MIN, UsingError,
@@ -165,6 +172,7 @@ pub use fence::{Fence, Fencing, InvalidFence};
 pub use fleet::config_of;
 pub use fred;
 pub use gate::{Gate, Refused};
+pub use health::{Health, MasterHealth, MasterState};
 pub use initialise::{Initialisation, InitialiseError, InitialiseState, InitialisedMaster};
 pub use inspect::{Finding, GuardState, Holder, InspectError, Inspection, KeyState, Possession};
 pub use label::{InvalidLabel, LABEL_BYTES_MAX, OwnerLabel};

@@ -23,6 +23,8 @@ mod tracking;
 mod watchdog;
 
 pub(crate) use arguments::Arguments;
+#[cfg(any(feature = "cli", feature = "testing"))]
+pub(crate) use question::Break;
 pub(crate) use question::{GuardSight, Question, Sight};
 
 /// A call under way. It is polled to its end, unless it goes on by itself: dropping it would not

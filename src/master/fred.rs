@@ -94,7 +94,8 @@ impl Wire for FredMaster {
 
     async fn ask(&self, question: &Question, timeout: Duration) -> Result<Sight, MasterError> {
         let channel = self.channel()?;
-        let reply = channel.send("EVAL", question.script(), timeout).await?;
+        let (name, arguments) = question.command();
+        let reply = channel.send(name, arguments, timeout).await?;
         question.sight(&reply).ok_or_else(|| unexpected(&reply))
     }
 

@@ -18,8 +18,8 @@ use crate::{
     entropy::Entropy,
     label::OwnerLabel,
     master::{
-        Arguments, FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Missing, Operation,
-        Question, Reply, Request, Sight,
+        Arguments, Break, FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Missing,
+        Operation, Question, Reply, Request, Sight,
         connection::{Connection, Standing},
         fred::FredMaster,
         queue::Wire,
@@ -76,7 +76,7 @@ pub async fn conform(
             pair.vanish(&mut rng, guarded).await?;
         }
         if rng.gen_bool(0.12) {
-            pair.compare_sights(&mut rng, guarded)
+            pair.compare_sights(&mut rng, step, guarded)
                 .await
                 .map_err(|difference| format!("step {step}: {difference}"))?;
             agreed.questions += 1;
@@ -208,6 +208,7 @@ fn is_same_sight(here: &Sight, there: &Sight) -> bool {
     here.value == there.value
         && lefts(here.time_left, there.time_left)
         && here.fence == there.fence
+        && here.deleted == there.deleted
         && guards
 }
 
@@ -303,13 +304,35 @@ impl Pair {
         self.command("DEL", vec![name]).await
     }
 
-    async fn compare_sights(&self, rng: &mut StdRng, guarded: bool) -> Result<(), String> {
-        let resource = Resources::parse([name(rng.gen_range(0..NAMES))]);
-        let question = match rng.gen_range(0..10) {
+    async fn compare_sights(
+        &self,
+        rng: &mut StdRng,
+        step: usize,
+        guarded: bool,
+    ) -> Result<(), String> {
+        let name = name(rng.gen_range(0..NAMES));
+        let resource = Resources::parse([name.as_str()]).map_err(|error| error.to_string())?;
+        let question = match rng.gen_range(0..12) {
             0 if guarded => Question::Initialise,
             1..3 => Question::GuardState,
+            3 => Question::Alive {
+                scripted: rng.gen_bool(0.5),
+            },
+            4..6 => Question::Break(Break {
+                resource,
+                // Whose lock it is, or somebody's who has gone.
+                values: match self.memory.get(0, &name) {
+                    Some(value) if rng.gen_bool(0.7) => vec![b"gone".into(), value.into_bytes()],
+                    _ => vec![b"gone".into()],
+                },
+                write: FenceWrite {
+                    fence: 1_700_000_000_000_000 + step as u64 + rng.gen_range(0..12),
+                    lives_ms: 100_000 * rng.gen_range(1..20),
+                },
+                guard_ms: guarded.then_some(300_000),
+            }),
             _ => Question::Inspect {
-                resource: resource.map_err(|error| error.to_string())?,
+                resource,
                 guarded: rng.gen_bool(0.5),
             },
         };

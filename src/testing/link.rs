@@ -81,7 +81,10 @@ impl Wire for Link {
 
     async fn ask(&self, question: &Question, timeout: Duration) -> Result<Sight, MasterError> {
         let kind = match question {
-            Question::Inspect { .. } | Question::GuardState => MessageKind::Inspect,
+            Question::Inspect { .. } | Question::GuardState | Question::Alive { .. } => {
+                MessageKind::Inspect
+            }
+            Question::Break(_) => MessageKind::Release,
             Question::Initialise => MessageKind::Initialise,
         };
         let task = Task::Ask(question.clone());

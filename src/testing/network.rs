@@ -25,9 +25,9 @@ pub enum MessageKind {
     Extend,
     /// To write them anew where they are missing, after a quorum extended them.
     PutBack,
-    /// To delete them: a release, or the roll-back of a failed attempt.
+    /// To delete them: a release, the roll-back of a failed attempt, or an operator's break.
     Release,
-    /// To tell what it has, or the state of its restart guard: nothing changes.
+    /// To tell what it has, the state of its restart guard, or that it is there: nothing changes.
     Inspect,
     /// To mark it for a restart guard.
     Initialise,

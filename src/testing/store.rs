@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 use crate::{
     master::{
-        FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Missing, Operation, Question,
-        Request, Sight,
+        Break, FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Missing, Operation,
+        Question, Request, Sight,
     },
     mutant::Mutant,
     outcome::Answer,
@@ -78,14 +78,14 @@ impl Store {
     pub(super) fn tell(&mut self, question: &Question, now: Duration) -> Sight {
         self.expire(now);
         match question {
-            Question::Inspect { resource, guarded } => {
-                let name = resource.iter().next().unwrap_or_default();
-                let entry = self.keys.get(name);
+            Question::Inspect { resource, guarded } => self.sight(resource, *guarded),
+            Question::Alive { .. } => Sight::default(),
+            Question::Break(task) => {
+                self.mark(task.guard_ms);
+                let deleted = self.break_lock(task);
                 Sight {
-                    value: entry.map(|entry| entry.value.clone()),
-                    time_left: entry.and_then(|entry| self.left(entry)),
-                    fence: resource.fence_keys().map(|key| self.fence(key)).sum(),
-                    guard: guarded.then(|| self.guard_sight()),
+                    deleted,
+                    ..self.sight(&task.resource, task.guard_ms.is_some())
                 }
             }
             Question::GuardState => Sight::of_guard(self.guard_sight()),
@@ -100,6 +100,48 @@ impl Store {
         }
     }
 
+    fn sight(&self, resource: &Resources, guarded: bool) -> Sight {
+        let name = resource.iter().next().unwrap_or_default();
+        let entry = self.keys.get(name);
+        Sight {
+            value: entry.map(|entry| entry.value.clone().into_bytes()),
+            time_left: entry.and_then(|entry| self.left(entry)),
+            fence: resource.fence_keys().map(|key| self.fence(key)).sum(),
+            guard: guarded.then(|| self.guard_sight()),
+            deleted: false,
+        }
+    }
+
+    /// Was it deleted?
+    fn break_lock(&mut self, task: &Break) -> bool {
+        let name = task.resource.iter().next().unwrap_or_default();
+        let entry = self.keys.get(name);
+        let was_seen = |entry: &Entry| {
+            let value = entry.value.as_bytes();
+            task.values.iter().any(|seen| seen == value)
+        };
+        let deleted = entry.is_some_and(was_seen);
+        if entry.is_some() && !deleted {
+            return false;
+        }
+        if self.keys.remove(name).is_some() {
+            self.tell_change(name);
+        }
+        self.raise_to(&task.resource, task.write);
+        self.keep_for(&task.resource, task.write);
+        deleted
+    }
+
+    /// A master that has forgotten that it was marked marks itself.
+    fn mark(&mut self, guard_ms: Option<u64>) {
+        if let Some(guard_ms) = guard_ms
+            && !self.keys.contains_key(GUARD_MARKER)
+        {
+            self.set(GUARD_MARKER, "1", None);
+            self.set_for(GUARD_QUARANTINE, "1", guard_ms);
+        }
+    }
+
     /// Marks the master if it has forgotten that it was; gives the time left if it is in quarantine.
     fn guard(&mut self, request: &Request) -> Option<Duration> {
         let guard_ms = request.guard_ms?;
@@ -107,10 +149,7 @@ impl Store {
         if self.mutant == Some(Mutant::GuardOnlyInAcquire) && !is_acquire {
             return None;
         }
-        if !self.keys.contains_key(GUARD_MARKER) {
-            self.set(GUARD_MARKER, "1", None);
-            self.set_for(GUARD_QUARANTINE, "1", guard_ms);
-        }
+        self.mark(Some(guard_ms));
         match self.guard_sight() {
             GuardSight::Quarantined { time_left } => Some(time_left),
             _ => None,
@@ -342,10 +381,13 @@ impl Store {
     }
 
     fn raise_fences(&mut self, request: &Request) {
-        let Some(FenceWrite { fence, lives_ms }) = request.fence else {
-            return;
-        };
-        for key in request.resources.fence_keys() {
+        if let Some(write) = request.fence {
+            self.raise_to(&request.resources, write);
+        }
+    }
+
+    fn raise_to(&mut self, resources: &Resources, FenceWrite { fence, lives_ms }: FenceWrite) {
+        for key in resources.fence_keys() {
             let known = self.fence(key);
             if known < fence {
                 self.set_for(key, &fence.to_string(), lives_ms);
@@ -355,11 +397,14 @@ impl Store {
 
     /// A fence that is large enough already lives at least as long as the extension asks.
     fn keep_fences(&mut self, request: &Request) {
-        let Some(FenceWrite { lives_ms, .. }) = request.fence else {
-            return;
-        };
+        if let Some(write) = request.fence {
+            self.keep_for(&request.resources, write);
+        }
+    }
+
+    fn keep_for(&mut self, resources: &Resources, FenceWrite { lives_ms, .. }: FenceWrite) {
         let end = self.now + Duration::from_millis(lives_ms);
-        for key in request.resources.fence_keys() {
+        for key in resources.fence_keys() {
             if let Some(Entry {
                 expires: Some(expires),
                 ..

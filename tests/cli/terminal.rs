@@ -18,7 +18,7 @@ const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
 
 /// A shell on a terminal of its own. Dropping it hangs up.
-struct Shell {
+pub(crate) struct Shell {
     keyboard: File,
     screen: Arc<Mutex<String>>,
     read: usize,
@@ -26,7 +26,7 @@ struct Shell {
 }
 
 impl Shell {
-    fn start(servers: &Servers) -> Self {
+    pub(crate) fn start(servers: &Servers) -> Self {
         let pty = openpty(None, None).unwrap();
         let slave = || Stdio::from(pty.slave.try_clone().unwrap());
         let process = Command::new(PLAIN[0])
@@ -68,12 +68,12 @@ impl Shell {
         }
     }
 
-    fn types(&mut self, keys: &str) {
+    pub(crate) fn types(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits until the text comes, after the last one that was waited for.
-    async fn shows(&mut self, text: &str) {
+    pub(crate) async fn shows(&mut self, text: &str) {
         let end = Instant::now() + LIMIT;
         loop {
             let screen = self.screen();

@@ -67,6 +67,18 @@ pub(crate) enum Task {
     /// use: those that came up empty since are left to their quarantine then.
     #[command(after_help = INIT_AFTER)]
     Init(Init),
+    /// Takes a lock from its holder, for operators.
+    ///
+    /// Says whose it is, asks, and deletes it on all masters. The holder is not asked: it loses the lock
+    /// at its next extension at the latest (`fredlock run` then kills its command), and until then it
+    /// works on. So the fence that is left on the masters is larger than the holder's: no late extension
+    /// revives the lock, and what it protects refuses the holder once it has seen a larger fence, that
+    /// of the next holder, or this one. Of a lock over several resources all is lost with one.
+    ///
+    /// Whoever gets the lock after it was looked at is left alone. Nothing is done while too few masters
+    /// answer; those that do not answer keep the lock until its time is over, which helps nobody.
+    #[command(after_help = BREAK_AFTER)]
+    Break(Break),
     /// Prints a script that completes fredlock's command line in a shell.
     ///
     /// For bash: fredlock completions bash > ~/.local/share/bash-completion/completions/fredlock
@@ -134,6 +146,37 @@ pub(crate) struct Inspect {
 pub(crate) struct Init {
     #[command(flatten)]
     pub(crate) masters: Masters,
+}
+
+const BREAK_AFTER: &str = "\
+Exit status:
+   0  the lock is broken, or there was none
+   1  not confirmed: nothing was done
+  64  the command line, or the list of masters, is wrong, or nobody can be asked and --yes is missing
+  69  too few masters answered: nothing was done, or, as it says then, it has to be run again
+
+JSON (--json): an object; fields stay, and others may be added:
+  resource, status (broken, free, declined or incomplete), fence (that was left), before (what
+  `fredlock inspect` tells), and
+  masters  for each: master, result (deleted, free, taken or failed), error, holder, label (of whoever
+           has taken it since); empty if nothing was done";
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Break {
+    #[command(flatten)]
+    pub(crate) masters: Masters,
+
+    /// Does not ask.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+
+    /// Writes JSON, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Whose lock to break.
+    #[arg(value_name = "RESOURCE")]
+    pub(crate) resource: String,
 }
 
 const DOCTOR_AFTER: &str = "\

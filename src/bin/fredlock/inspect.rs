@@ -34,10 +34,7 @@ pub(crate) fn run(task: &args::Inspect) -> u8 {
     let told = if task.json {
         json(&mut out, &inspections)
     } else {
-        let colours = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        inspections
-            .iter()
-            .try_for_each(|one| text(&mut out, one, colours))
+        inspections.iter().try_for_each(|one| table(&mut out, one))
     };
     if let Err(error) = told {
         report::say(&format!("cannot write the report: {error}"));
@@ -53,7 +50,7 @@ pub(crate) fn run(task: &args::Inspect) -> u8 {
 
 /// Its fields stay; others may be added.
 #[derive(Debug, Serialize)]
-struct Report {
+pub(crate) struct Report {
     resource: String,
     verdict: &'static str,
     holder: Option<String>,
@@ -83,7 +80,7 @@ fn json(out: &mut impl Write, inspections: &[Inspection]) -> io::Result<()> {
 }
 
 impl Report {
-    fn new(inspection: &Inspection) -> Self {
+    pub(crate) fn new(inspection: &Inspection) -> Self {
         let (verdict, holder, left) = match inspection.verdict() {
             Possession::Held {
                 holder,
@@ -136,7 +133,12 @@ impl Master {
     }
 }
 
-fn text(out: &mut impl Write, inspection: &Inspection, colours: bool) -> io::Result<()> {
+/// The table of one resource, with colours if it goes to a terminal.
+pub(crate) fn table(
+    out: &mut (impl Write + IsTerminal),
+    inspection: &Inspection,
+) -> io::Result<()> {
+    let colours = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let report = Report::new(inspection);
     let colour = match report.verdict {
         "held" => "33",
@@ -199,14 +201,19 @@ impl Master {
 }
 
 /// The part of its value that may be shown, without the label.
-fn short(holder: &Holder) -> String {
+pub(crate) fn short(holder: &Holder) -> String {
     let text = holder.to_string();
     text.split_once('…')
         .map_or(text.clone(), |(short, _)| format!("{short}…"))
 }
 
-fn label(holder: &Holder) -> Option<String> {
+pub(crate) fn label(holder: &Holder) -> Option<String> {
     holder.label().map(|label| label.to_string())
+}
+
+/// A name for people to read: what would break a line, or steer a terminal, is shown as `?`.
+pub(crate) fn printable(name: &str) -> String {
+    name.replace(char::is_control, "?")
 }
 
 fn ms(time: Duration) -> u64 {

@@ -7,7 +7,7 @@
 //! | `status` | the exit statuses |
 //! | `report` | what is said on standard error, without ever waiting for it |
 //! | `connect` | from the command line to connected masters |
-//! | `inspect`, `init` | `fredlock inspect`, `fredlock init` |
+//! | `inspect`, `init`, `breaking` | `fredlock inspect`, `fredlock init`, `fredlock break` |
 //! | `doctor` | `fredlock doctor`: `probe` asks a master, `judge` finds what is wrong, `report` tells it |
 //! | `run` | `fredlock run`: `hold` has the lock, `supervise` the command, `family` its processes, `stand_in` what becomes the command, `guard` the process that outlives a killed fredlock, `job` and `terminal` job control, `signals` what was sent to fredlock |
 
@@ -15,6 +15,7 @@
 compile_error!("the tool runs commands in process groups and needs a Unix; build without `cli`");
 
 mod args;
+mod breaking;
 mod connect;
 mod doctor;
 mod init;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Task::Inspect(task) => inspect::run(&task),
         Task::Doctor(task) => doctor::run(&task),
         Task::Init(task) => init::run(&task),
+        Task::Break(task) => breaking::run(&task),
         Task::Completions { shell } => {
             let mut command = Arguments::command();
             clap_complete::generate(shell, &mut command, "fredlock", &mut std::io::stdout());
