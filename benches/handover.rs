@@ -6,7 +6,14 @@
 //! `FREDLOCK_BENCH_RUNS` is the number of runs of which the median is shown; 5 by default, which
 //! take about four minutes.
 
-use std::{error::Error, time::Duration};
+#![allow(missing_docs, missing_debug_implementations, reason = "a program")]
+
+use std::{
+    error::Error,
+    io::{BufRead, BufReader, Lines, Write},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
+};
 
 use fredlock::{
     Fencing, Redlock, Retry, Settings,
@@ -14,11 +21,7 @@ use fredlock::{
     fred::types::{ClusterHash, CustomCommand, config::Config},
 };
 use nix::time::{ClockId, clock_gettime};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
-    time::sleep,
-};
+use tokio::time::sleep;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -30,11 +33,13 @@ const LENGTH: Duration = Duration::from_secs(10);
 const WORKERS: usize = 8;
 const CROWD: usize = 1_000;
 
-#[tokio::main]
-async fn main() -> Outcome<()> {
+fn main() -> Outcome<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     match std::env::var("FREDLOCK_BENCH_ROLE") {
-        Ok(role) => play(&role).await,
-        Err(_) => measure().await,
+        Ok(role) => runtime.block_on(play(&role)),
+        Err(_) => runtime.block_on(measure()),
     }
 }
 
@@ -48,7 +53,7 @@ async fn measure() -> Outcome<()> {
     for fencing in ["fenced", "Fencing::Off"] {
         let (mut medians, mut nines) = (Vec::new(), Vec::new());
         for _ in 0..runs {
-            let mut times = hand_over(fencing).await?;
+            let mut times = hand_over(fencing)?;
             times.sort_unstable();
             medians.push(ms(times[times.len() / 2]));
             nines.push(ms(times[times.len() * 99 / 100]));
@@ -65,7 +70,7 @@ async fn measure() -> Outcome<()> {
     let (mut processes, mut tasks) = (Vec::new(), Vec::new());
     let (mut cpu, mut commands) = (Vec::new(), Vec::new());
     for _ in 0..runs {
-        processes.push(work_in_processes().await?);
+        processes.push(work_in_processes()?);
         tasks.push(work_in_tasks().await?);
         cpu.push(wait_in_processes().await?);
         commands.push(crowd().await?);
@@ -112,17 +117,17 @@ fn row(what: &str, runs: &[f64]) {
 }
 
 /// From the call of `release` in one process to the lock in the other.
-async fn hand_over(fencing: &str) -> Outcome<Vec<Duration>> {
+fn hand_over(fencing: &str) -> Outcome<Vec<Duration>> {
     let mut players = [
-        Player::start("hand-over", fencing).await?,
-        Player::start("hand-over", fencing).await?,
+        Player::start("hand-over", fencing)?,
+        Player::start("hand-over", fencing)?,
     ];
     for player in &mut players {
-        player.go().await?;
+        player.go()?;
     }
     let mut turns = Vec::new();
     for (number, player) in players.into_iter().enumerate() {
-        for line in player.told().await? {
+        for line in player.told()? {
             let (acquired, released) = line.split_once(' ').ok_or("two times")?;
             turns.push((acquired.parse::<u64>()?, released.parse::<u64>()?, number));
         }
@@ -134,17 +139,17 @@ async fn hand_over(fencing: &str) -> Outcome<Vec<Duration>> {
         .collect())
 }
 
-async fn work_in_processes() -> Outcome<Vec<u32>> {
+fn work_in_processes() -> Outcome<Vec<u32>> {
     let mut players = Vec::new();
     for _ in 0..WORKERS {
-        players.push(Player::start("work", "fenced").await?);
+        players.push(Player::start("work", "fenced")?);
     }
     for player in &mut players {
-        player.go().await?;
+        player.go()?;
     }
     let mut counts = Vec::new();
     for player in players {
-        counts.push(player.told().await?.first().ok_or("a count")?.parse()?);
+        counts.push(player.told()?.first().ok_or("a count")?.parse()?);
     }
     Ok(counts)
 }
@@ -168,14 +173,14 @@ async fn wait_in_processes() -> Outcome<f64> {
     let held = redlock.acquire(["bench:handover"], TTL * 6).await?;
     let mut players = Vec::new();
     for _ in 0..WORKERS {
-        players.push(Player::start("wait", "fenced").await?);
+        players.push(Player::start("wait", "fenced")?);
     }
     for player in &mut players {
-        player.go().await?;
+        player.go()?;
     }
     let mut most = 0.0_f64;
     for player in players {
-        most = most.max(player.told().await?.first().ok_or("a share")?.parse()?);
+        most = most.max(player.told()?.first().ok_or("a share")?.parse()?);
     }
     held.release().await?;
     redlock.shutdown(Duration::from_secs(2)).await;
@@ -229,9 +234,7 @@ async fn play(role: &str) -> Outcome<()> {
     let redlock = connect(&fencing).await?;
     println!("ready");
     let mut line = String::new();
-    BufReader::new(tokio::io::stdin())
-        .read_line(&mut line)
-        .await?;
+    std::io::stdin().read_line(&mut line)?;
     match role {
         "hand-over" => {
             let mut turns = Vec::new();
@@ -270,11 +273,18 @@ async fn work(redlock: Redlock) -> Outcome<u32> {
     let mut count = 0;
     while now(ClockId::CLOCK_MONOTONIC)?.saturating_sub(begun) < LENGTH {
         let lock = redlock.acquire(["bench:handover"], TTL).await?;
-        sleep(HOLD).await;
+        hold().await?;
         lock.release().await?;
         count += 1;
     }
     Ok(count)
+}
+
+/// So long, to a tenth of a millisecond: tokio's timers round up to the next, and it is the way from
+/// one to the other that is measured.
+#[expect(clippy::disallowed_methods, reason = "it has a thread of its own")]
+async fn hold() -> Outcome<()> {
+    Ok(tokio::task::spawn_blocking(|| std::thread::sleep(HOLD)).await?)
 }
 
 async fn connect(fencing: &str) -> Outcome<Redlock> {
@@ -310,44 +320,49 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// One more process.
+/// One more process. Whoever waits for it blocks: nothing else is to be done meanwhile.
 struct Player {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Player {
-    async fn start(role: &str, fencing: &str) -> Outcome<Self> {
+    fn start(role: &str, fencing: &str) -> Outcome<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .env("FREDLOCK_BENCH_ROLE", role)
             .env("FREDLOCK_BENCH_FENCING", fencing)
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .kill_on_drop(true)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()?;
-        let mut lines = BufReader::new(process.stdout.take().ok_or("stdout")?).lines();
-        match lines.next_line().await? {
-            Some(line) if line == "ready" => Ok(Self { process, lines }),
+        let lines = BufReader::new(process.stdout.take().ok_or("stdout")?).lines();
+        let mut player = Self { process, lines };
+        match player.lines.next().transpose()? {
+            Some(line) if line == "ready" => Ok(player),
             other => Err(format!("a process did not start: {other:?}").into()),
         }
     }
 
-    async fn go(&mut self) -> Outcome<()> {
+    fn go(&mut self) -> Outcome<()> {
         let stdin = self.process.stdin.as_mut().ok_or("stdin")?;
-        stdin.write_all(b"go\n").await?;
+        stdin.write_all(b"go\n")?;
         Ok(())
     }
 
-    async fn told(mut self) -> Outcome<Vec<String>> {
-        let mut lines = Vec::new();
-        while let Some(line) = self.lines.next_line().await? {
-            lines.push(line);
-        }
-        let status = self.process.wait().await?;
+    fn told(mut self) -> Outcome<Vec<String>> {
+        let lines = self.lines.by_ref().collect::<Result<_, _>>()?;
+        let status = self.process.wait()?;
         if status.success() {
             Ok(lines)
         } else {
             Err(format!("a process ended with {status}").into())
         }
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        // One that has ended is none any more.
+        drop(self.process.kill());
+        drop(self.process.wait());
     }
 }

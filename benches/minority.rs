@@ -14,8 +14,14 @@ use fredlock::{Fencing, Redlock};
 const PAIRS: usize = 200;
 const TTL: Duration = Duration::from_secs(10);
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(compare())
+}
+
+async fn compare() -> Result<(), Box<dyn Error>> {
     let masters =
         std::env::var("FREDLOCK_MASTERS").map_err(|_| "run it under compose/with-masters")?;
     let pids =

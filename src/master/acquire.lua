@@ -1,20 +1,14 @@
 -- Acquire, all keys or none. Also raises an own proposal, also repeats one whose reply was lost.
 -- KEYS: k lock keys, then, with fencing, their k fence keys.
 -- ARGV: token, ttl (ms); with fencing: fence, fence ttl (ms).
--- Reply: {1, seen} granted; {2, seen} stale, propose more than seen;
---        {0, seen, wait} busy for at most wait ms (-1: a lock in the way has no expiry).
+-- Reply: seen, a number: granted; {2, seen}: stale, propose more than seen;
+--        {0, seen, wait}: busy for at most wait ms (-1: a lock in the way has no expiry).
+-- acquire_one.lua stands before this.
 local fenced = ARGV[3] ~= nil
 local k, f = fenced and #KEYS / 2 or #KEYS, tonumber(ARGV[3])
--- One resource that is free, which is nearly all there is: the fewest commands that do it.
-if k == 1 and redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then
-  if not fenced then return {1, 0} end
-  local fence = tonumber(redis.call('GET', KEYS[2]) or 0)
-  if fence < f then
-    redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
-    return {1, fence}
-  end
-  redis.call('DEL', KEYS[1])
-  return {2, fence}
+if k == 1 then
+  local reply = acquire_one(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
+  if reply then return reply end
 end
 local seen, stale, fences, free, busy = 0, false, {}, {}, {}
 for i = 1, k do
@@ -45,4 +39,4 @@ if fenced then
     if fences[i] < f then redis.call('SET', KEYS[k + i], ARGV[3], 'PX', ARGV[4]) end
   end
 end
-return {1, seen}
+return seen

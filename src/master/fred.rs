@@ -154,17 +154,18 @@ fn script_answer(request: &Request, reply: &Value) -> Reply {
 fn meaning(request: &Request, reply: &Value) -> Option<Answer> {
     match request.operation {
         Operation::Acquire { .. } => {
+            let number = |value: &Value| u64::try_from(value.as_i64()?).ok();
             let Value::Array(parts) = reply else {
-                return None;
+                let seen = number(reply)?;
+                return Some(Answer::Granted { seen });
             };
             let part = |index: usize| parts.get(index).and_then(Value::as_i64);
-            let seen = u64::try_from(part(1)?).ok()?;
+            let seen = number(parts.get(1)?)?;
             match part(0)? {
                 0 => Some(Answer::Busy {
                     seen,
                     time_left: millis(part(2)?),
                 }),
-                1 => Some(Answer::Granted { seen }),
                 2 => Some(Answer::Stale { seen }),
                 3 => Some(Answer::Quarantined {
                     time_left: millis(part(2)?)?,

@@ -16,6 +16,7 @@ use std::{
 
 use tokio::{
     sync::oneshot,
+    task::yield_now,
     time::{Instant, timeout},
 };
 
@@ -308,6 +309,9 @@ impl<W: Wire> Flush<W> {
             if timeout(NEXT_AFTER, &mut sent).await.is_err() {
                 self.inner.background.spawn(sent);
             }
+            // Whoever was just answered often wants the next thing at once: that is to travel with
+            // what waits by now, not by itself.
+            yield_now().await;
         }
         self.has_ended = true;
     }

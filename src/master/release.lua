@@ -5,8 +5,10 @@
 -- ARGV: token; with fencing: tombstone, fence ttl (ms), more may come ('1': a put-back, or an
 --       acquire with a raised fence; '0': neither was ever sent).
 -- Reply: how many of the locks were ours and are now gone.
+-- release_one.lua stands before this.
 local fenced = ARGV[2] ~= nil
 local k, n = fenced and #KEYS / 2 or #KEYS, 0
+if k == 1 then return release_one(KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]) end
 for i = 1, k do
   if redis.call('GET', KEYS[i]) == ARGV[1] then n = n + redis.call('DEL', KEYS[i]) end
 end

@@ -9,6 +9,17 @@ use super::{
     arguments::{number, script},
 };
 
+/// What operations on one resource come to; the scripts of all of them rest on it.
+macro_rules! with_one {
+    ($($script:expr),* $(,)?) => {
+        concat!(
+            include_str!("acquire_one.lua"),
+            include_str!("release_one.lua"),
+            $($script),*
+        )
+    };
+}
+
 /// A script with the guard before it, which says whether the master is in `quarantine`; the last
 /// part says what that means for the script's answer.
 macro_rules! guarded {
@@ -53,9 +64,10 @@ macro_rules! guarded_release {
 
 /// The script that does several operations in a group, made of theirs.
 macro_rules! group {
-    ($acquire:expr, $extend:expr, $release:expr) => {
-        concat!(
+    ($quick:expr, $acquire:expr, $extend:expr, $release:expr) => {
+        with_one!(
             include_str!("group_head.lua"),
+            $quick,
             "function operations.a(KEYS, ARGV)\n",
             $acquire,
             "end\nfunction operations.e(KEYS, ARGV)\n",
@@ -71,18 +83,25 @@ macro_rules! group {
 /// Those of the operations, and that of a group; then the same with a restart guard before each
 /// operation. Without a guard nothing is called for it.
 pub(super) const SOURCES: [&str; 8] = [
-    include_str!("acquire.lua"),
+    with_one!(include_str!("acquire.lua")),
     include_str!("extend.lua"),
-    include_str!("release.lua"),
+    with_one!(include_str!("release.lua")),
     group!(
+        include_str!("group_quick.lua"),
         include_str!("acquire.lua"),
         include_str!("extend.lua"),
         include_str!("release.lua")
     ),
-    guarded_acquire!(),
+    with_one!(guarded_acquire!()),
     guarded_extend!(),
-    guarded_release!(),
-    group!(guarded_acquire!(), guarded_extend!(), guarded_release!()),
+    with_one!(guarded_release!()),
+    // The guard has to be asked first: nothing is quick.
+    group!(
+        "",
+        guarded_acquire!(),
+        guarded_extend!(),
+        guarded_release!()
+    ),
 ];
 
 const GROUP: usize = 3;
