@@ -11,17 +11,12 @@
 //! deadline has to be shorter. Exit status: 0 if all had ended by then, 1 if not; what had not is left
 //! to the ttl of its lock, and to the fence.
 
-use std::{
-    env,
-    error::Error,
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{env, error::Error, process::ExitCode, time::Duration};
 
 use fredlock::{AcquireError, Redlock, Signal, UsingError, testing::MemoryMasters};
 use tokio::{
     signal::unix::{SignalKind, signal},
-    time::sleep,
+    time::{Instant, sleep},
 };
 
 const TTL: Duration = Duration::from_secs(10);

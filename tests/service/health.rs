@@ -1,8 +1,9 @@
 //! What a readiness check is told.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fredlock::{Fencing, GuardState, Health, MasterError, MasterState, Redlock};
+use tokio::time::Instant;
 
 use crate::support::{server::Server, servers::Servers};
 use crate::{LIMIT, PATIENCE, build, eventually, settled};
