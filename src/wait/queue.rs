@@ -54,7 +54,6 @@ pub(crate) struct Ticket {
 }
 
 impl Queue {
-    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn new(mutant: Option<Mutant>) -> Self {
         Self {
             lines: Mutex::default(),
