@@ -122,11 +122,9 @@ impl Tracking {
                 () = session.ended.cancelled() => return Watched::Silent,
                 up = line.wait_for(Option::is_some) => up.map_or(None, |up| *up),
             };
-            match interest.are_free().await {
+            match interest.are_free(&self.runtime).await {
                 Ok(true) => return Watched::Free,
                 Err(MasterError::Server(_)) => return Watched::Silent,
-                // It hangs: no further question is queued for it.
-                Err(MasterError::Timeout) => session.ended.cancel(),
                 // What was asked on a connection is forgotten with it.
                 Ok(false) | Err(_) => {}
             }
@@ -328,14 +326,27 @@ impl Interest {
 
     /// Asks whether none of the keys is there; the server tells of the next change of each from then
     /// on.
-    async fn are_free(&self) -> Result<bool, MasterError> {
-        let questions = self.resources.iter().map(async |name| {
-            let key = vec![Value::String(name.into())];
-            let reply = custom(&self.session.client, "GET", key, ASK_TIMEOUT).await;
-            reply.map_err(|error| meaning(&error))
+    ///
+    /// In a task of its own, which waits for every answer though this is dropped: whoever leaves
+    /// early must not leave questions in the queue of a server that hangs.
+    async fn are_free(&self, runtime: &Handle) -> Result<bool, MasterError> {
+        let (session, resources) = (Arc::clone(&self.session), self.resources.clone());
+        let asking = runtime.spawn(async move {
+            let questions = resources.iter().map(async |name| {
+                let key = vec![Value::String(name.into())];
+                let reply = custom(&session.client, "GET", key, ASK_TIMEOUT).await;
+                reply.map_err(|error| meaning(&error))
+            });
+            let replies = futures::future::join_all(questions).await;
+            if replies.contains(&Err(MasterError::Timeout)) {
+                // It hangs: no further question is queued for it.
+                session.ended.cancel();
+            }
+            let replies: Result<Vec<_>, _> = replies.into_iter().collect();
+            replies.map(|replies| replies.iter().all(Value::is_null))
         });
-        let replies = futures::future::try_join_all(questions).await?;
-        Ok(replies.iter().all(Value::is_null))
+        let ended = || MasterError::ConnectionLost("the runtime has ended".into());
+        asking.await.unwrap_or_else(|_| Err(ended()))
     }
 }
 
