@@ -29,8 +29,16 @@ async fn masters_that_vote_hang_and_are_dead_are_told_apart_and_a_quorum_decides
     assert_eq!((health.voting(), health.quorum()), (5, 3));
 
     let hasty = redlock.with(|settings| settings.command_timeout(Duration::from_secs(1)));
-    servers[3].freeze();
     servers[4].kill().await;
+    // A question that is sent before its end was noticed may wait for the next connection.
+    eventually("its end is noticed", async || {
+        !matches!(
+            states(&hasty.health().await)[4],
+            MasterState::Votes | MasterState::Failed(MasterError::Timeout)
+        )
+    })
+    .await;
+    servers[3].freeze();
     let health = hasty.health().await;
     assert!(health.is_ready(), "{health}");
     let states = states(&health);
