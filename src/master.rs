@@ -18,6 +18,7 @@ pub(crate) mod identity;
 mod native;
 mod question;
 pub(crate) mod queue;
+mod runs;
 mod scripts;
 mod tracking;
 mod watchdog;

@@ -11,6 +11,7 @@ use super::{
     exchange::exchange,
     native::{NativeCall, NativeCommand, native_call},
     queue::Wire,
+    runs::Runs,
     scripts::ScriptCall,
     tracking::Tracking,
 };
@@ -72,7 +73,8 @@ impl Wire for FredMaster {
         timeout: Duration,
     ) -> Result<Vec<Reply>, MasterError> {
         let begun = Instant::now();
-        let reply = run(&self.channel()?, ScriptCall::Group(group), timeout).await;
+        let runs = Runs::of(group);
+        let reply = run(&self.channel()?, ScriptCall::Group(&runs), timeout).await;
         let reply = match reply {
             // One of them may lack a permission: then the server did none of them, and each has to
             // be told for itself.
@@ -85,8 +87,9 @@ impl Wire for FredMaster {
         };
         match reply {
             Value::Array(replies) if replies.len() == group.len() => {
-                let each = group.iter().zip(&replies);
-                Ok(each.map(|(request, reply)| part(request, reply)).collect())
+                let each = runs.requests().zip(&replies);
+                let parts = each.map(|(request, reply)| part(request, reply));
+                Ok(runs.in_order_of_group(parts.collect()))
             }
             reply => Err(unexpected(&reply)),
         }

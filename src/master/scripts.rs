@@ -7,6 +7,7 @@ use fred::{bytes_utils::Str, types::Value};
 use super::{
     Request,
     arguments::{number, script},
+    runs::Runs,
 };
 
 /// What operations on one resource come to; the scripts of all of them rest on it.
@@ -64,10 +65,9 @@ macro_rules! guarded_release {
 
 /// The script that does several operations in a group, made of theirs.
 macro_rules! group {
-    ($quick:expr, $acquire:expr, $extend:expr, $release:expr) => {
+    ($runs:expr, $acquire:expr, $extend:expr, $release:expr) => {
         with_one!(
             include_str!("group_head.lua"),
-            $quick,
             "function operations.a(KEYS, ARGV)\n",
             $acquire,
             "end\nfunction operations.e(KEYS, ARGV)\n",
@@ -75,6 +75,7 @@ macro_rules! group {
             "end\nfunction operations.r(KEYS, ARGV)\n",
             $release,
             "end\n",
+            $runs,
             include_str!("group_tail.lua"),
         )
     };
@@ -87,7 +88,7 @@ pub(super) const SOURCES: [&str; 8] = [
     include_str!("extend.lua"),
     with_one!(include_str!("release.lua")),
     group!(
-        include_str!("group_quick.lua"),
+        include_str!("group_runs.lua"),
         include_str!("acquire.lua"),
         include_str!("extend.lua"),
         include_str!("release.lua")
@@ -95,7 +96,7 @@ pub(super) const SOURCES: [&str; 8] = [
     with_one!(guarded_acquire!()),
     guarded_extend!(),
     with_one!(guarded_release!()),
-    // The guard has to be asked first: nothing is quick.
+    // The guard has to be asked first: there are no runs.
     group!(
         "",
         guarded_acquire!(),
@@ -125,8 +126,8 @@ impl Hashes {
 pub(super) enum ScriptCall<'a> {
     /// The script of one operation.
     One(&'a Request),
-    /// The script for several, in this order.
-    Group(&'a [Request]),
+    /// The script for several.
+    Group(&'a Runs<'a>),
 }
 
 impl ScriptCall<'_> {
@@ -142,37 +143,34 @@ impl ScriptCall<'_> {
     }
 
     fn script(self) -> usize {
-        let script = match self {
-            Self::One(request) => script(request.operation).0,
-            Self::Group(_) => GROUP,
-        };
         // All that is sent to a master is under one guard.
-        let first = self.requests().first();
+        let (script, first) = match self {
+            Self::One(request) => (script(request.operation).0, Some(request)),
+            Self::Group(runs) => (GROUP, runs.requests().next()),
+        };
         let is_guarded = first.is_some_and(|request| request.guard_ms.is_some());
         script + if is_guarded { GUARDED } else { 0 }
     }
 
-    fn requests(&self) -> &[Request] {
-        match self {
-            Self::One(request) => std::slice::from_ref(*request),
-            Self::Group(group) => group,
-        }
-    }
-
     fn after(self, first: Value) -> Vec<Value> {
-        let group = self.requests();
-        let keys: usize = group.iter().map(Request::key_count).sum();
-        let arguments: usize = group.iter().map(|request| request.arguments().len()).sum();
-        let mut words = Vec::with_capacity(2 + keys + arguments + group.len());
-        words.push(first);
-        words.push(number(keys as u64));
-        words.extend(group.iter().flat_map(Request::keys));
-        for request in group {
-            if matches!(self, Self::Group(_)) {
-                words.push(request.header());
+        match self {
+            Self::One(request) => {
+                let (keys, arguments) = (request.key_count(), request.arguments());
+                let mut words = Vec::with_capacity(2 + keys + arguments.len());
+                words.extend([first, number(keys as u64)]);
+                words.extend(request.keys());
+                words.extend_from_slice(arguments);
+                words
             }
-            words.extend_from_slice(request.arguments());
+            Self::Group(runs) => {
+                let keys: usize = runs.requests().map(Request::key_count).sum();
+                // At most six arguments each, and a header.
+                let mut words = Vec::with_capacity(2 + keys + 7 * runs.requests().count());
+                words.extend([first, number(keys as u64)]);
+                words.extend(runs.requests().flat_map(Request::keys));
+                runs.arguments(&mut words);
+                words
+            }
         }
-        words
     }
 }

@@ -11,7 +11,7 @@ use fred::{
         config::{Config, ConnectionConfig},
     },
 };
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 use super::{Link, MemoryMasters};
 use crate::{
@@ -48,7 +48,9 @@ pub struct Agreed {
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How far two times to live may be apart: the same command reaches the two at different moments.
 const APART: Duration = Duration::from_secs(5);
-const NAMES: usize = 3;
+const NAMES: usize = 10;
+/// Larger sets, and groups whose operations get in each other's way, are of these.
+const CROWDED: usize = 3;
 
 /// Does `steps` random operations, fenced or not, with a restart guard or without, on the server and on an in-memory master, and
 /// compares every answer and, after every step, every key. Empties the server.
@@ -87,8 +89,17 @@ pub async fn conform(
         } else {
             rng.gen_range(2..=8)
         };
+        // Apart from each other, operations of one kind are done together.
+        let apart = (size > 1 && rng.gen_bool(0.5)).then(|| {
+            let mut names: Vec<_> = (0..NAMES).collect();
+            names.shuffle(&mut rng);
+            names
+        });
         let group: Vec<_> = (0..size)
-            .map(|more| request(&mut rng, &tokens, step + more, fenced, guarded))
+            .map(|more| {
+                let name = apart.as_ref().map(|names| names[more]);
+                request(&mut rng, &tokens, step + more, name, fenced, guarded)
+            })
             .collect();
         step += size;
         if size == 1 && pair.is_own_already(&group[0]) {
@@ -120,17 +131,22 @@ fn request(
     rng: &mut StdRng,
     tokens: &[(Token, Option<OwnerLabel>)],
     step: usize,
+    only: Option<usize>,
     fenced: bool,
     guarded: bool,
 ) -> Request {
-    let sets: [&[usize]; 6] = [&[0], &[1], &[0, 1], &[1, 2], &[2, 0], &[0, 1, 2]];
+    let sets: [&[usize]; 6] = [&[0], &[1], &[0, 1], &[1, 2], &[2, 0], &[0, 1, CROWDED - 1]];
     let set = sets[rng.gen_range(0..sets.len())];
-    let names = set.iter().map(|&index| name(index));
+    let names = match &only {
+        Some(only) => std::slice::from_ref(only),
+        None => set,
+    };
+    let names = names.iter().map(|&index| name(index));
     let resources = Resources::parse(names).unwrap_or_else(|error| panic!("{error}"));
     // The native extension knows no other ttl than that of the acquisition.
     let uniform = !fenced && rng.gen_bool(0.5);
     let ttl_ms = if fenced {
-        100_000 * rng.gen_range(1..6)
+        200_000 * rng.gen_range(1..3)
     } else {
         300_000
     };
@@ -152,7 +168,7 @@ fn request(
     };
     let write = FenceWrite {
         fence: 1_700_000_000_000_000 + step as u64 + rng.gen_range(0..12),
-        lives_ms: 100_000 * rng.gen_range(10..20),
+        lives_ms: 500_000 * rng.gen_range(2..4),
     };
     let owner = rng.gen_range(0..tokens.len());
     Request {

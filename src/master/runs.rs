@@ -1,0 +1,136 @@
+//! How a group is sent: operations of one kind one after another, so that what they have in common is
+//! sent, and looked up, once.
+
+use std::collections::HashSet;
+
+use fred::types::Value;
+
+use super::{Operation, Request, arguments::number};
+
+/// What operations of one run have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Acquire { ttl_ms: u64 },
+    FencedAcquire { ttl_ms: u64, lives_ms: u64 },
+    Release,
+    FencedRelease { lives_ms: u64 },
+    /// By itself, with a header.
+    Other,
+}
+
+/// A group in the order in which it is sent.
+pub(super) struct Runs<'a> {
+    group: &'a [Request],
+    /// Places in the group.
+    order: Vec<usize>,
+    /// No two operations have a key in common: then it does not matter which is done first.
+    is_disjoint: bool,
+}
+
+impl<'a> Runs<'a> {
+    pub(super) fn of(group: &'a [Request]) -> Self {
+        let mut order: Vec<_> = (0..group.len()).collect();
+        let is_disjoint = is_disjoint(group);
+        if is_disjoint {
+            order.sort_by_key(|&place| kind(&group[place]));
+        }
+        Self {
+            group,
+            order,
+            is_disjoint,
+        }
+    }
+
+    /// The requests, in this order.
+    pub(super) fn requests(&self) -> impl Iterator<Item = &'a Request> + Clone {
+        let group = self.group;
+        self.order.iter().map(move |&place| &group[place])
+    }
+
+    /// The replies as the requests came, from what they are in this order.
+    pub(super) fn in_order_of_group<R>(&self, replies: Vec<R>) -> Vec<R> {
+        let mut placed: Vec<_> = self.order.iter().zip(replies).collect();
+        placed.sort_unstable_by_key(|(place, _)| **place);
+        placed.into_iter().map(|(_, reply)| reply).collect()
+    }
+
+    /// What the script is given besides the keys.
+    pub(super) fn arguments(&self, words: &mut Vec<Value>) {
+        let of = |place: &usize| {
+            if self.is_disjoint {
+                kind(&self.group[*place])
+            } else {
+                Kind::Other
+            }
+        };
+        for run in self.order.chunk_by(|a, b| of(a) == of(b)) {
+            let kind = of(&run[0]);
+            if kind != Kind::Other {
+                words.push(Value::from_static_str(kind.name()));
+                words.push(number(run.len() as u64));
+                words.extend(kind.shared().into_iter().flatten().map(number));
+            }
+            for &place in run {
+                let request = &self.group[place];
+                let arguments = request.arguments();
+                match kind {
+                    Kind::Other => {
+                        words.push(request.header());
+                        words.extend_from_slice(arguments);
+                    }
+                    // The token; then a fence comes third of an acquire, and second of a release.
+                    Kind::Acquire { .. } | Kind::Release => words.push(arguments[0].clone()),
+                    Kind::FencedAcquire { .. } => {
+                        words.extend([arguments[0].clone(), arguments[2].clone()]);
+                    }
+                    Kind::FencedRelease { .. } => words.extend_from_slice(&arguments[..2]),
+                }
+            }
+        }
+    }
+}
+
+impl Kind {
+    /// As in `group_runs.lua`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Acquire { .. } => "A",
+            Self::FencedAcquire { .. } => "AF",
+            Self::Release => "R",
+            Self::FencedRelease { .. } => "RF",
+            Self::Other => "",
+        }
+    }
+
+    fn shared(self) -> [Option<u64>; 2] {
+        match self {
+            Self::Acquire { ttl_ms } => [Some(ttl_ms), None],
+            Self::FencedAcquire { ttl_ms, lives_ms } => [Some(ttl_ms), Some(lives_ms)],
+            Self::FencedRelease { lives_ms } => [Some(lives_ms), None],
+            Self::Release | Self::Other => [None, None],
+        }
+    }
+}
+
+/// Runs are for what there is most of. With a guard each operation has to ask for that first.
+fn kind(request: &Request) -> Kind {
+    if request.guard_ms.is_some() || request.resources.len() > 1 {
+        return Kind::Other;
+    }
+    let lives_ms = request.fence.map(|fence| fence.lives_ms);
+    match (request.operation, lives_ms) {
+        (Operation::Acquire { ttl_ms }, None) => Kind::Acquire { ttl_ms },
+        (Operation::Acquire { ttl_ms }, Some(lives_ms)) => Kind::FencedAcquire { ttl_ms, lives_ms },
+        (Operation::Release { .. }, None) => Kind::Release,
+        (Operation::Release { may_return: false }, Some(lives_ms)) => {
+            Kind::FencedRelease { lives_ms }
+        }
+        _ => Kind::Other,
+    }
+}
+
+fn is_disjoint(group: &[Request]) -> bool {
+    let mut names = HashSet::with_capacity(group.len());
+    let mut all = group.iter().flat_map(|request| request.resources.iter());
+    all.all(|name| names.insert(name))
+}
