@@ -193,7 +193,7 @@ impl Terms {
     }
 
     /// The first, or a raised, acquire. All masters may carry the key from now on.
-    pub(crate) fn acquire_request(&self, ttl: Duration) -> Request {
+    pub(crate) fn acquire_request(&self, ttl: Duration) -> Arc<Request> {
         self.note_write(ttl, u64::MAX);
         self.request(
             Operation::Acquire {
@@ -205,7 +205,7 @@ impl Terms {
     }
 
     /// An extension of what is there.
-    pub(crate) fn extend_request(&self, ttl: Duration, uniform: bool) -> Request {
+    pub(crate) fn extend_request(&self, ttl: Duration, uniform: bool) -> Arc<Request> {
         self.note_write(ttl, 0);
         let operation = Operation::Extend {
             ttl_ms: whole_ms(ttl),
@@ -216,7 +216,7 @@ impl Terms {
     }
 
     /// An extension that writes a missing key anew on one master.
-    pub(crate) fn put_back_request(&self, ttl: Duration, master: usize) -> Request {
+    pub(crate) fn put_back_request(&self, ttl: Duration, master: usize) -> Arc<Request> {
         self.note_write(ttl, bit(master));
         self.may_return.store(true, Ordering::Relaxed);
         let operation = Operation::Extend {
@@ -240,7 +240,7 @@ impl Terms {
         self.dirty.fetch_or(masters, Ordering::Relaxed);
     }
 
-    fn release_request(&self) -> Request {
+    fn release_request(&self) -> Arc<Request> {
         // One above our own fence: a master then refuses an acquire and a put-back of this token
         // that arrive late. Our own would be enough against an acquire alone.
         let tombstone = self.fence().map(|fence| fence + 1);
@@ -253,8 +253,8 @@ impl Terms {
         self.request(Operation::Release { may_return }, tombstone, self.ttl_max())
     }
 
-    fn request(&self, operation: Operation, fence: Option<u64>, ttl: Duration) -> Request {
-        Request {
+    fn request(&self, operation: Operation, fence: Option<u64>, ttl: Duration) -> Arc<Request> {
+        Arc::new(Request {
             operation,
             resources: self.resources.clone(),
             token: self.token,
@@ -262,7 +262,7 @@ impl Terms {
             fence: self.core.fence_write(fence, ttl),
             guard_ms: self.core.guard.map(whole_ms),
             arguments: Arguments::default(),
-        }
+        })
     }
 
     fn ttl_max(&self) -> Duration {

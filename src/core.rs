@@ -49,7 +49,7 @@ pub(crate) struct Core {
 pub(crate) type WallClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 impl Core {
-    pub(crate) fn round(&self, request: &Request, timeout: Duration) -> Round {
+    pub(crate) fn round(&self, request: &Arc<Request>, timeout: Duration) -> Round {
         Round::new(
             self.masters.iter(),
             self.quorum,

@@ -114,6 +114,7 @@
 mod alarm;
 mod attempt;
 mod background;
+mod bell;
 #[cfg(feature = "cli")]
 mod breaking;
 mod builder;

@@ -1,6 +1,13 @@
 //! The seam: what the protocol asks of a master, whatever stands behind it.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use crate::{
     label::{OwnerLabel, value_of},
@@ -41,6 +48,10 @@ pub(crate) trait Calling: Future<Output = Reply> + Send {
     /// be dropped at will. But it has no timer of its own: whoever waits for it has to know when its
     /// time is up. Any other call ends within its timeout.
     fn goes_on(&self) -> bool;
+
+    /// As the future's poll. But where it [goes on](Self::goes_on), `bell` is woken instead: once, when
+    /// it is answered, and for nothing else.
+    fn poll_reply(self: Pin<&mut Self>, cx: &mut Context<'_>, bell: &Waker) -> Poll<Reply>;
 }
 
 /// A question under way: as a call.
@@ -79,7 +90,7 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
     fn name(&self) -> &Arc<str>;
 
     /// Sends the request at the first poll. The answer comes within `timeout`, from then on.
-    fn call(&self, request: &Request, timeout: Duration) -> Call;
+    fn call(&self, request: &Arc<Request>, timeout: Duration) -> Call;
 
     /// Asks something beside the protocol, at the first poll. The answer comes within `timeout`.
     fn ask(&self, question: &Question, timeout: Duration) -> Asking;
@@ -97,7 +108,6 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
 
 /// What can be asked of a master.
 ///
-/// Cheap to clone, as each master gets one.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) operation: Operation,

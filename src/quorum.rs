@@ -113,6 +113,18 @@ impl Tally {
         }
     }
 
+    /// How many more answers it takes at least until it may be decided: 1 or more.
+    pub(crate) fn answers_to_verdict(&self) -> usize {
+        let quorum = self.quorum;
+        if quorum.of_connected {
+            return 1;
+        }
+        let to_agree = quorum.needed.saturating_sub(self.agreed + self.stale);
+        let without = self.absent() + self.refused;
+        let to_refuse = (quorum.masters - quorum.needed + 1).saturating_sub(without);
+        to_agree.min(to_refuse).max(1)
+    }
+
     fn counted(&self) -> usize {
         self.agreed + self.stale + self.refused + self.absent()
     }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::{
     background::Background,
+    bell::Bell,
     master::{Call, Master, Request},
     outcome::{Answer, MasterError, Outcomes},
     quorum::{Quorum, Tally, Verdict},
@@ -31,7 +32,21 @@ pub(crate) struct Round {
     timeout: Duration,
     /// For the calls that have no timer of their own, from when there is one of them.
     timer: Option<Pin<Box<Sleep>>>,
+    /// What the calls that go on by themselves ring, and the same as a waker.
+    bell: Arc<Bell>,
+    ringer: Waker,
     background: Background,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy)]
+enum Until {
+    /// One more answer.
+    Answer,
+    /// As many as a verdict takes at least.
+    Verdict,
+    /// All of them.
+    All,
 }
 
 impl Round {
@@ -39,11 +54,14 @@ impl Round {
     pub(crate) fn new<'a>(
         masters: impl Iterator<Item = &'a Arc<dyn Master>> + Clone,
         quorum: Quorum,
-        request: &Request,
+        request: &Arc<Request>,
         timeout: Duration,
         background: &Background,
     ) -> Self {
+        let bell = Arc::<Bell>::default();
         Self {
+            ringer: Waker::from(Arc::clone(&bell)),
+            bell,
             outcomes: Outcomes::pending(masters.clone().map(|m| Arc::clone(m.name()))),
             calls: masters.map(|m| Some(m.call(request, timeout))).collect(),
             tally: Tally::new(quorum),
@@ -62,7 +80,7 @@ impl Round {
     pub(crate) async fn verdict(&mut self) -> Verdict {
         loop {
             match self.standing() {
-                Verdict::Pending => self.next().await,
+                Verdict::Pending => self.more(Until::Verdict).await,
                 decided => return decided,
             }
         }
@@ -95,21 +113,25 @@ impl Round {
     /// Waits for the answer of every master.
     pub(crate) async fn all(&mut self) -> &Outcomes {
         while self.is_open() {
-            self.next().await;
+            self.more(Until::All).await;
         }
         &self.outcomes
     }
 
     /// Waits for at least one more answer.
     pub(crate) async fn next(&mut self) {
-        poll_fn(|cx| self.poll_next(cx)).await;
+        self.more(Until::Answer).await;
+    }
+
+    async fn more(&mut self, until: Until) {
+        poll_fn(|cx| self.poll_more(cx, until)).await;
     }
 
     /// Sends every call now, from where no await is wanted. Needs a runtime.
     pub(crate) fn send(&mut self) {
         let mut cx = Context::from_waker(Waker::noop());
         // Whatever answered already is in `outcomes`; the rest is polled again by whoever waits.
-        let _answered = self.poll_next(&mut cx);
+        let _answered = self.poll_more(&mut cx, Until::All);
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -126,17 +148,20 @@ impl Round {
 
     /// Polls every open call, so that all are sent before any answer is acted on: a roll-back
     /// that follows must not overtake a call of its own round.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    ///
+    /// Ready with any answer. Else the task is woken when there are as many as `until` takes.
+    fn poll_more(&mut self, cx: &mut Context<'_>, until: Until) -> Poll<()> {
         // Timers are made at the first poll: they must not end with a runtime of the caller's, since
         // the call may go on in the background.
         let _home = self.background.enter();
         self.sent = true;
-        let (mut answered, mut open, mut need_timer) = (false, false, false);
+        self.bell.reset(cx.waker());
+        let (mut answered, mut open, mut need_timer) = (false, 0, false);
         for (index, slot) in self.calls.iter_mut().enumerate() {
             let Some(call) = slot else { continue };
-            match call.as_mut().poll(cx) {
+            match call.as_mut().poll_reply(cx, &self.ringer) {
                 Poll::Pending => {
-                    open = true;
+                    open += 1;
                     need_timer |= call.goes_on();
                 }
                 Poll::Ready(result) => {
@@ -153,11 +178,15 @@ impl Round {
             let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
             answered |= timer.as_mut().poll(cx).is_ready() && self.time_out();
         }
-        if answered || !open {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
+        if answered || open == 0 {
+            return Poll::Ready(());
         }
+        self.bell.arm(match until {
+            Until::Answer => 1,
+            Until::Verdict => self.tally.answers_to_verdict(),
+            Until::All => open,
+        });
+        Poll::Pending
     }
 
     /// The time is up for every call that has no timer of its own. It may have been sent, or not:

@@ -69,7 +69,7 @@ impl Wire for FredMaster {
 
     async fn send_group(
         &self,
-        group: &[Request],
+        group: &[Arc<Request>],
         timeout: Duration,
     ) -> Result<Vec<Reply>, MasterError> {
         let begun = Instant::now();

@@ -10,7 +10,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -50,7 +50,7 @@ pub(crate) trait Wire: Send + Sync + fmt::Debug + 'static {
     /// the whole is one of each: after a timeout, any of them may have been done.
     fn send_group(
         &self,
-        group: &[Request],
+        group: &[Arc<Request>],
         timeout: Duration,
     ) -> impl Future<Output = Result<Vec<Reply>, MasterError>> + Send;
 
@@ -94,7 +94,7 @@ struct State {
 
 #[derive(Debug)]
 struct Waiting {
-    request: Request,
+    request: Arc<Request>,
     deadline: Instant,
     reply: oneshot::Sender<Reply>,
 }
@@ -120,10 +120,10 @@ impl<W: Wire> Master for Queue<W> {
         self.0.wire.name()
     }
 
-    fn call(&self, request: &Request, timeout: Duration) -> Call {
+    fn call(&self, request: &Arc<Request>, timeout: Duration) -> Call {
         Box::pin(QueueCall {
             inner: Arc::clone(&self.0),
-            stage: Stage::Unsent(request.clone(), timeout),
+            stage: Stage::Unsent(Arc::clone(request), timeout),
         })
     }
 
@@ -148,7 +148,7 @@ struct QueueCall<W: Wire> {
 }
 
 enum Stage {
-    Unsent(Request, Duration),
+    Unsent(Arc<Request>, Duration),
     /// By itself.
     Direct(Pin<Box<dyn Future<Output = Reply> + Send>>),
     /// In the queue, or in a group.
@@ -158,19 +158,31 @@ enum Stage {
 impl<W: Wire> Future for QueueCall<W> {
     type Output = Reply;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
+        let bell = cx.waker().clone();
+        self.poll_reply(cx, &bell)
+    }
+}
+
+impl<W: Wire> Calling for QueueCall<W> {
+    fn goes_on(&self) -> bool {
+        matches!(self.stage, Stage::Queued(_))
+    }
+
+    fn poll_reply(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bell: &Waker) -> Poll<Reply> {
         loop {
             match &mut self.stage {
                 Stage::Direct(call) => return call.as_mut().poll(cx),
                 Stage::Queued(reply) => {
-                    return Pin::new(reply).poll(cx).map(|reply| {
+                    let mut cx = Context::from_waker(bell);
+                    return Pin::new(reply).poll(&mut cx).map(|reply| {
                         // Gone with the runtime on which the connections live.
                         let ended = || MasterError::ConnectionLost("the runtime has ended".into());
                         reply.unwrap_or_else(|_| Err(ended()))
                     });
                 }
                 Stage::Unsent(request, timeout) => {
-                    let (request, timeout) = (request.clone(), *timeout);
+                    let (request, timeout) = (Arc::clone(request), *timeout);
                     self.stage = if self.inner.go_direct() {
                         let inner = Arc::clone(&self.inner);
                         Stage::Direct(Box::pin(direct(inner, request, timeout)))
@@ -184,13 +196,7 @@ impl<W: Wire> Future for QueueCall<W> {
     }
 }
 
-impl<W: Wire> Calling for QueueCall<W> {
-    fn goes_on(&self) -> bool {
-        matches!(self.stage, Stage::Queued(_))
-    }
-}
-
-async fn direct<W: Wire>(inner: Arc<Inner<W>>, request: Request, timeout: Duration) -> Reply {
+async fn direct<W: Wire>(inner: Arc<Inner<W>>, request: Arc<Request>, timeout: Duration) -> Reply {
     let _place = Place(&inner.state);
     inner.wire.send(&request, timeout).await
 }
@@ -204,7 +210,11 @@ impl<W: Wire> Inner<W> {
         may
     }
 
-    fn enqueue(self: &Arc<Self>, request: Request, deadline: Instant) -> oneshot::Receiver<Reply> {
+    fn enqueue(
+        self: &Arc<Self>,
+        request: Arc<Request>,
+        deadline: Instant,
+    ) -> oneshot::Receiver<Reply> {
         let (reply, receiver) = oneshot::channel();
         let mut state = self.state();
         state.waiting.push_back(Waiting {

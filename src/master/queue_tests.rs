@@ -37,8 +37,10 @@ impl Noted {
         Queue::new(wire, 1, Background::new())
     }
 
-    async fn exchange(&self, group: &[Request]) -> Result<(), MasterError> {
-        let names = group.iter().map(|request| request.resources.to_string());
+    async fn exchange(&self, group: impl IntoIterator<Item = &Request>) -> Result<(), MasterError> {
+        let names = group
+            .into_iter()
+            .map(|request| request.resources.to_string());
         lock_noted(&self.sent).push(names.collect());
         self.answers.acquire().await.unwrap().forget();
         self.error.clone().map_or(Ok(()), Err)
@@ -59,12 +61,16 @@ impl Wire for Noted {
     }
 
     async fn send(&self, request: &Request, _: Duration) -> Reply {
-        self.exchange(std::slice::from_ref(request)).await?;
+        self.exchange([request]).await?;
         Ok(Answer::Released)
     }
 
-    async fn send_group(&self, group: &[Request], _: Duration) -> Result<Vec<Reply>, MasterError> {
-        self.exchange(group).await?;
+    async fn send_group(
+        &self,
+        group: &[Arc<Request>],
+        _: Duration,
+    ) -> Result<Vec<Reply>, MasterError> {
+        self.exchange(group.iter().map(Arc::as_ref)).await?;
         // Each its own: as many names as it has.
         let replies = group.iter().map(|request| {
             Ok(Answer::Granted {
@@ -87,8 +93,8 @@ impl Wire for Noted {
     }
 }
 
-fn request(names: &[&str]) -> Request {
-    Request {
+fn request(names: &[&str]) -> Arc<Request> {
+    Arc::new(Request {
         operation: Operation::Acquire { ttl_ms: 1_000 },
         resources: Resources::parse(names.iter().copied()).unwrap(),
         token: Token::fresh(&Entropy::from_seed(1)),
@@ -96,7 +102,7 @@ fn request(names: &[&str]) -> Request {
         fence: None,
         guard_ms: None,
         arguments: Arguments::default(),
-    }
+    })
 }
 
 /// Sends it, and leaves it at that.

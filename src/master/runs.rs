@@ -1,7 +1,7 @@
 //! How a group is sent: operations of one kind one after another, so that what they have in common is
 //! sent, and looked up, once.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use fred::types::Value;
 
@@ -10,17 +10,24 @@ use super::{Operation, Request, arguments::number};
 /// What operations of one run have in common.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    Acquire { ttl_ms: u64 },
-    FencedAcquire { ttl_ms: u64, lives_ms: u64 },
+    Acquire {
+        ttl_ms: u64,
+    },
+    FencedAcquire {
+        ttl_ms: u64,
+        lives_ms: u64,
+    },
     Release,
-    FencedRelease { lives_ms: u64 },
+    FencedRelease {
+        lives_ms: u64,
+    },
     /// By itself, with a header.
     Other,
 }
 
 /// A group in the order in which it is sent.
 pub(super) struct Runs<'a> {
-    group: &'a [Request],
+    group: &'a [Arc<Request>],
     /// Places in the group.
     order: Vec<usize>,
     /// No two operations have a key in common: then it does not matter which is done first.
@@ -28,7 +35,7 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    pub(super) fn of(group: &'a [Request]) -> Self {
+    pub(super) fn of(group: &'a [Arc<Request>]) -> Self {
         let mut order: Vec<_> = (0..group.len()).collect();
         let is_disjoint = is_disjoint(group);
         if is_disjoint {
@@ -44,7 +51,7 @@ impl<'a> Runs<'a> {
     /// The requests, in this order.
     pub(super) fn requests(&self) -> impl Iterator<Item = &'a Request> + Clone {
         let group = self.group;
-        self.order.iter().map(move |&place| &group[place])
+        self.order.iter().map(move |&place| &*group[place])
     }
 
     /// The replies as the requests came, from what they are in this order.
@@ -129,7 +136,7 @@ fn kind(request: &Request) -> Kind {
     }
 }
 
-fn is_disjoint(group: &[Request]) -> bool {
+fn is_disjoint(group: &[Arc<Request>]) -> bool {
     let mut names = HashSet::with_capacity(group.len());
     let mut all = group.iter().flat_map(|request| request.resources.iter());
     all.all(|name| names.insert(name))

@@ -232,7 +232,8 @@ async fn send(wire: &impl Wire, group: &[Request]) -> Result<Vec<Reply>, String>
     match group {
         [request] => Ok(vec![wire.send(request, TIMEOUT).await]),
         group => {
-            let replies = wire.send_group(group, TIMEOUT).await;
+            let group: Vec<_> = group.iter().cloned().map(Arc::new).collect();
+            let replies = wire.send_group(&group, TIMEOUT).await;
             replies.map_err(|error| error.to_string())
         }
     }

@@ -60,7 +60,7 @@ impl Wire for Link {
     }
 
     async fn send(&self, request: &Request, timeout: Duration) -> Reply {
-        let task = Task::Do(vec![request.clone()]);
+        let task = Task::Do(vec![Arc::new(request.clone())]);
         match self.exchange(kind(request), task, timeout).await? {
             Told::Answers(answers) => answers.into_iter().next().ok_or(MasterError::Timeout),
             Told::Sight(_) => unreachable!("a request is answered"),
@@ -69,7 +69,7 @@ impl Wire for Link {
 
     async fn send_group(
         &self,
-        group: &[Request],
+        group: &[Arc<Request>],
         timeout: Duration,
     ) -> Result<Vec<Reply>, MasterError> {
         let task = Task::Do(group.to_vec());

@@ -63,7 +63,7 @@ struct Letter {
 #[derive(Debug, Clone)]
 pub(super) enum Task {
     /// One after another, with nothing in between.
-    Do(Vec<Request>),
+    Do(Vec<Arc<Request>>),
     Ask(Question),
 }
 
