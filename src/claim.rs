@@ -177,9 +177,18 @@ impl Release {
 
 impl Drop for Release {
     fn drop(&mut self) {
-        if let Some(round) = self.round.take() {
-            let terms = Arc::clone(&self.terms);
-            self.terms.core.background.spawn(terms.settle(round));
+        let Some(mut round) = self.round.take() else {
+            return;
+        };
+        let terms = Arc::clone(&self.terms);
+        if !round.is_open() {
+            terms.follow_up(round.outcomes());
+        } else if round.goes_on() {
+            round.end(move |outcomes| terms.follow_up(outcomes));
+        } else {
+            self.terms.core.background.spawn(async move {
+                terms.follow_up(round.all().await);
+            });
         }
     }
 }
@@ -274,15 +283,18 @@ impl Terms {
             .round(&self.release_request(), self.command_timeout)
     }
 
-    /// Drives the release to its end. Masters that did not answer and may carry the key are asked
-    /// again until they do, or until the key is gone by its ttl.
-    async fn settle(self: Arc<Self>, mut round: Round) {
-        let gone_by = after(self.ttl_max().saturating_add(self.command_timeout));
-        let mut left = self.unanswered(round.all().await);
-        drop(round);
-        if left.is_empty() {
-            return;
+    /// Drives the release to its end, once all masters have had their time. Those that did not answer
+    /// and may carry the key are asked again until they do, or until the key is gone by its ttl.
+    fn follow_up(self: Arc<Self>, outcomes: &Outcomes) {
+        let left = self.unanswered(outcomes);
+        if !left.is_empty() {
+            let core = Arc::clone(&self.core);
+            core.background.spawn(self.release_again(left));
         }
+    }
+
+    async fn release_again(self: Arc<Self>, mut left: Vec<usize>) {
+        let gone_by = after(self.ttl_max().saturating_add(self.command_timeout));
         let Some(_permit) = self.core.background.cleanup_permit() else {
             return telemetry::cleanup_left_to_ttl(&self.resources, left.len());
         };

@@ -112,9 +112,9 @@
 //! turned on elsewhere in the build (`enable-native-tls`, say) works here too.
 
 mod alarm;
+mod answers;
 mod attempt;
 mod background;
-mod bell;
 #[cfg(feature = "cli")]
 mod breaking;
 mod builder;

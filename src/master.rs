@@ -1,15 +1,11 @@
 //! The seam: what the protocol asks of a master, whatever stands behind it.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
 
 use crate::{
+    answers::Answers,
     label::{OwnerLabel, value_of},
     outcome::{Answer, MasterError},
     resources::Resources,
@@ -35,23 +31,19 @@ pub(crate) use arguments::Arguments;
 pub(crate) use question::Break;
 pub(crate) use question::{GuardSight, Question, Sight};
 
-/// A call under way. It is polled to its end, unless it goes on by itself: dropping it would not
-/// take the command back.
-pub(crate) type Call = Pin<Box<dyn Calling>>;
+/// A call under way. It is polled to its end: dropping it would not take the command back.
+pub(crate) type Call = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// What one operation came to.
 pub(crate) type Reply = Result<Answer, MasterError>;
 
-/// Sends its request at the first poll.
-pub(crate) trait Calling: Future<Output = Reply> + Send {
-    /// Since that poll: does it travel together with others, which somebody else drives? Then it may
-    /// be dropped at will. But it has no timer of its own: whoever waits for it has to know when its
-    /// time is up. Any other call ends within its timeout.
-    fn goes_on(&self) -> bool;
-
-    /// As the future's poll. But where it [goes on](Self::goes_on), `bell` is woken instead: once, when
-    /// it is answered, and for nothing else.
-    fn poll_reply(self: Pin<&mut Self>, cx: &mut Context<'_>, bell: &Waker) -> Poll<Reply>;
+/// When the answer to a request is due.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Due {
+    /// So long after it is sent.
+    pub(crate) timeout: Duration,
+    /// The same, as a moment.
+    pub(crate) deadline: Instant,
 }
 
 /// A question under way: as a call.
@@ -83,14 +75,24 @@ pub(crate) const CALL_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
 /// One master.
 ///
-/// Calls to one master reach it in the order of their first polls, as long as its connection
+/// Requests reach it in the order in which they are sent, as long as its connection
 /// lasts; after a reconnection an earlier one may arrive late.
 pub(crate) trait Master: Send + Sync + fmt::Debug {
     /// Host and port, or the path of a socket, and the database unless that is 0; never credentials.
     fn name(&self) -> &Arc<str>;
 
-    /// Sends the request at the first poll. The answer comes within `timeout`, from then on.
-    fn call(&self, request: &Arc<Request>, timeout: Duration) -> Call;
+    /// Sends the request; all but the first poll of the call that is given back, if one is. That call
+    /// ends when its answer is due.
+    ///
+    /// Without one, the request travels together with others, which are driven in the background. Its
+    /// answer is put at its index, sooner or later: whoever waits has to know when it is due.
+    fn send(
+        &self,
+        request: &Arc<Request>,
+        due: Due,
+        answers: &Arc<Answers>,
+        index: usize,
+    ) -> Option<Call>;
 
     /// Asks something beside the protocol, at the first poll. The answer comes within `timeout`.
     fn ask(&self, question: &Question, timeout: Duration) -> Asking;

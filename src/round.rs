@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::{
+    answers::Answers,
     background::Background,
-    bell::Bell,
-    master::{Call, Master, Request},
+    clock::after,
+    master::{Call, Due, Master, Reply, Request},
     outcome::{Answer, MasterError, Outcomes},
     quorum::{Quorum, Tally, Verdict},
 };
@@ -24,18 +25,28 @@ use crate::{
 /// their end: a command cannot be taken back, so its answer is always waited for somewhere. (Those
 /// that travel in a group are driven with that.)
 pub(crate) struct Round {
-    calls: Vec<Option<Call>>,
+    request: Arc<Request>,
+    calls: Vec<State>,
     outcomes: Outcomes,
     tally: Tally,
     started: Instant,
-    sent: bool,
     timeout: Duration,
+    /// When what was sent is due.
+    deadline: Option<Instant>,
     /// For the calls that have no timer of their own, from when there is one of them.
     timer: Option<Pin<Box<Sleep>>>,
-    /// What the calls that go on by themselves ring, and the same as a waker.
-    bell: Arc<Bell>,
-    ringer: Waker,
+    answers: Arc<Answers>,
     background: Background,
+}
+
+/// How it stands with one master.
+enum State {
+    Unsent(Arc<dyn Master>),
+    /// Under way by itself, within a timeout of its own.
+    Direct(Call),
+    /// Under way with others. The answer will be put among [`Answers`].
+    Grouped,
+    Answered,
 }
 
 /// What is waited for.
@@ -58,16 +69,17 @@ impl Round {
         timeout: Duration,
         background: &Background,
     ) -> Self {
-        let bell = Arc::<Bell>::default();
+        let outcomes = Outcomes::pending(masters.clone().map(|m| Arc::clone(m.name())));
+        let calls: Vec<_> = masters.cloned().map(State::Unsent).collect();
         Self {
-            ringer: Waker::from(Arc::clone(&bell)),
-            bell,
-            outcomes: Outcomes::pending(masters.clone().map(|m| Arc::clone(m.name()))),
-            calls: masters.map(|m| Some(m.call(request, timeout))).collect(),
+            request: Arc::clone(request),
+            answers: Answers::of(calls.len()),
+            outcomes,
+            calls,
             tally: Tally::new(quorum),
             started: Instant::now(),
-            sent: false,
             timeout,
+            deadline: None,
             timer: None,
             background: background.clone(),
         }
@@ -135,7 +147,27 @@ impl Round {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.calls.iter().any(Option::is_some)
+        self.calls
+            .iter()
+            .any(|state| !matches!(state, State::Answered))
+    }
+
+    /// Is everything that is open driven by somebody else? Then [`end`](Self::end) may be left to the
+    /// last answer.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.calls
+            .iter()
+            .all(|state| matches!(state, State::Grouped | State::Answered))
+    }
+
+    /// Does this with all answers, once the last is there: at once, or by whoever gives it.
+    /// Only where it [goes on](Self::goes_on) by itself.
+    pub(crate) fn end(mut self, last: impl FnOnce(&Outcomes) + Send + 'static) {
+        let answers = Arc::clone(&self.answers);
+        answers.with_last(move || {
+            self.collect();
+            last(&self.outcomes);
+        });
     }
 
     pub(crate) fn outcomes(&self) -> &Outcomes {
@@ -154,64 +186,94 @@ impl Round {
         // Timers are made at the first poll: they must not end with a runtime of the caller's, since
         // the call may go on in the background.
         let _home = self.background.enter();
-        self.sent = true;
-        self.bell.reset(cx.waker());
-        let (mut answered, mut open, mut need_timer) = (false, 0, false);
-        for (index, slot) in self.calls.iter_mut().enumerate() {
-            let Some(call) = slot else { continue };
-            match call.as_mut().poll_reply(cx, &self.ringer) {
-                Poll::Pending => {
-                    open += 1;
-                    need_timer |= call.goes_on();
-                }
-                Poll::Ready(result) => {
-                    *slot = None;
-                    let answer = result.unwrap_or_else(Answer::Failed);
-                    self.tally.count(&answer);
-                    self.outcomes.record(index, answer, self.started.elapsed());
-                    answered = true;
-                }
+        self.answers.reset(cx.waker());
+        if self.deadline.is_none() {
+            self.send_all();
+        }
+        let open = |calls: &[State], is: fn(&State) -> bool| calls.iter().filter(|c| is(c)).count();
+        let before = open(&self.calls, |call| !matches!(call, State::Answered));
+        for index in 0..self.calls.len() {
+            if let State::Direct(call) = &mut self.calls[index]
+                && let Poll::Ready(reply) = call.as_mut().poll(cx)
+            {
+                self.record(index, reply);
             }
         }
-        if need_timer {
-            let timeout = self.timeout;
-            let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(timeout)));
-            answered |= timer.as_mut().poll(cx).is_ready() && self.time_out();
+        self.collect();
+        if open(&self.calls, |call| matches!(call, State::Grouped)) > 0 {
+            let deadline = self.deadline.unwrap_or(self.started);
+            let timer = self
+                .timer
+                .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+            if timer.as_mut().poll(cx).is_ready() {
+                self.time_out();
+            }
         }
-        if answered || open == 0 {
+        let after = open(&self.calls, |call| !matches!(call, State::Answered));
+        if after < before || after == 0 {
             return Poll::Ready(());
         }
-        self.bell.arm(match until {
+        self.answers.arm(match until {
             Until::Answer => 1,
             Until::Verdict => self.tally.answers_to_verdict(),
-            Until::All => open,
+            Until::All => after,
         });
         Poll::Pending
     }
 
-    /// The time is up for every call that has no timer of its own. It may have been sent, or not:
-    /// whoever is told so has to expect both.
-    fn time_out(&mut self) -> bool {
-        let mut any = false;
-        for (index, slot) in self.calls.iter_mut().enumerate() {
-            if slot.as_ref().is_some_and(|call| call.goes_on()) {
-                *slot = None;
-                let answer = Answer::Failed(MasterError::Timeout);
-                self.tally.count(&answer);
-                self.outcomes.record(index, answer, self.started.elapsed());
-                any = true;
+    fn send_all(&mut self) {
+        let deadline = after(self.timeout);
+        self.deadline = Some(deadline);
+        let due = Due {
+            timeout: self.timeout,
+            deadline,
+        };
+        for (index, state) in self.calls.iter_mut().enumerate() {
+            if let State::Unsent(master) = state {
+                let call = master.send(&self.request, due, &self.answers, index);
+                *state = call.map_or(State::Grouped, State::Direct);
             }
         }
-        any
+    }
+
+    /// Takes the answers that were put here.
+    fn collect(&mut self) {
+        for index in 0..self.calls.len() {
+            if let State::Grouped = self.calls[index]
+                && let Some(reply) = self.answers.get(index).cloned()
+            {
+                self.record(index, reply);
+            }
+        }
+    }
+
+    fn record(&mut self, index: usize, reply: Reply) {
+        self.calls[index] = State::Answered;
+        let answer = reply.unwrap_or_else(Answer::Failed);
+        self.tally.count(&answer);
+        self.outcomes.record(index, answer, self.started.elapsed());
+    }
+
+    /// The time is up for every call that has no timer of its own. It may have been sent, or not:
+    /// whoever is told so has to expect both.
+    fn time_out(&mut self) {
+        for index in 0..self.calls.len() {
+            if let State::Grouped = self.calls[index] {
+                self.record(index, Err(MasterError::Timeout));
+            }
+        }
     }
 }
 
 impl Drop for Round {
     fn drop(&mut self) {
-        let calls = self.calls.drain(..).flatten();
-        let open: Vec<Call> = calls.filter(|call| !call.goes_on()).collect();
         // What was never sent must not be sent by a clean-up.
-        if self.sent && !open.is_empty() {
+        let direct = |state| match state {
+            State::Direct(call) => Some(call),
+            _ => None,
+        };
+        let open: Vec<Call> = self.calls.drain(..).filter_map(direct).collect();
+        if !open.is_empty() {
             self.background.spawn(async move {
                 futures::future::join_all(open).await;
             });

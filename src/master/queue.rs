@@ -10,20 +10,21 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tokio::{
-    sync::oneshot,
     task::yield_now,
     time::{Instant, timeout},
 };
 
-use super::{
-    Asking, CALL_TIMEOUT_MIN, Call, Calling, Master, Question, Reply, Request, Sight, Watch,
+use super::{Asking, CALL_TIMEOUT_MIN, Call, Due, Master, Question, Reply, Request, Sight, Watch};
+use crate::{
+    answers::{Answers, Owed},
+    background::Background,
+    outcome::MasterError,
+    resources::Resources,
 };
-use crate::{background::Background, clock::after, outcome::MasterError, resources::Resources};
 
 /// The most operations in one group. A master does nothing else meanwhile: 64 take it about half a
 /// millisecond.
@@ -43,7 +44,7 @@ pub(crate) trait Wire: Send + Sync + fmt::Debug + 'static {
     /// May anything be sent now?
     fn admit(&self) -> Result<(), MasterError>;
 
-    /// As [`Master::call`].
+    /// Sends one at the first poll. The answer comes within `timeout`, from then on.
     fn send(&self, request: &Request, timeout: Duration) -> impl Future<Output = Reply> + Send;
 
     /// Sends several at the first poll, in this order, and gives a reply for each. A failure of
@@ -96,7 +97,7 @@ struct State {
 struct Waiting {
     request: Arc<Request>,
     deadline: Instant,
-    reply: oneshot::Sender<Reply>,
+    owed: Owed,
 }
 
 impl<W: Wire> Queue<W> {
@@ -120,11 +121,29 @@ impl<W: Wire> Master for Queue<W> {
         self.0.wire.name()
     }
 
-    fn call(&self, request: &Arc<Request>, timeout: Duration) -> Call {
-        Box::pin(QueueCall {
-            inner: Arc::clone(&self.0),
-            stage: Stage::Unsent(Arc::clone(request), timeout),
-        })
+    fn send(
+        &self,
+        request: &Arc<Request>,
+        due: Due,
+        answers: &Arc<Answers>,
+        index: usize,
+    ) -> Option<Call> {
+        if let Some(place) = self.0.go_direct() {
+            let request = Arc::clone(request);
+            return Some(Box::pin(async move {
+                place.0.wire.send(&request, due.timeout).await
+            }));
+        }
+        let owed = answers.owe(index);
+        match self.0.wire.admit() {
+            Ok(()) => self.0.enqueue(Waiting {
+                request: Arc::clone(request),
+                deadline: due.deadline,
+                owed,
+            }),
+            Err(error) => owed.put(Err(error)),
+        }
+        None
     }
 
     fn ask(&self, question: &Question, timeout: Duration) -> Asking {
@@ -141,87 +160,18 @@ impl<W: Wire> Master for Queue<W> {
     }
 }
 
-/// One operation on its way.
-struct QueueCall<W: Wire> {
-    inner: Arc<Inner<W>>,
-    stage: Stage,
-}
-
-enum Stage {
-    Unsent(Arc<Request>, Duration),
-    /// By itself.
-    Direct(Pin<Box<dyn Future<Output = Reply> + Send>>),
-    /// In the queue, or in a group.
-    Queued(oneshot::Receiver<Reply>),
-}
-
-impl<W: Wire> Future for QueueCall<W> {
-    type Output = Reply;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
-        let bell = cx.waker().clone();
-        self.poll_reply(cx, &bell)
-    }
-}
-
-impl<W: Wire> Calling for QueueCall<W> {
-    fn goes_on(&self) -> bool {
-        matches!(self.stage, Stage::Queued(_))
-    }
-
-    fn poll_reply(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bell: &Waker) -> Poll<Reply> {
-        loop {
-            match &mut self.stage {
-                Stage::Direct(call) => return call.as_mut().poll(cx),
-                Stage::Queued(reply) => {
-                    let mut cx = Context::from_waker(bell);
-                    return Pin::new(reply).poll(&mut cx).map(|reply| {
-                        // Gone with the runtime on which the connections live.
-                        let ended = || MasterError::ConnectionLost("the runtime has ended".into());
-                        reply.unwrap_or_else(|_| Err(ended()))
-                    });
-                }
-                Stage::Unsent(request, timeout) => {
-                    let (request, timeout) = (Arc::clone(request), *timeout);
-                    self.stage = if self.inner.go_direct() {
-                        let inner = Arc::clone(&self.inner);
-                        Stage::Direct(Box::pin(direct(inner, request, timeout)))
-                    } else {
-                        self.inner.wire.admit()?;
-                        Stage::Queued(self.inner.enqueue(request, after(timeout)))
-                    };
-                }
-            }
-        }
-    }
-}
-
-async fn direct<W: Wire>(inner: Arc<Inner<W>>, request: Arc<Request>, timeout: Duration) -> Reply {
-    let _place = Place(&inner.state);
-    inner.wire.send(&request, timeout).await
-}
-
 impl<W: Wire> Inner<W> {
     /// Takes a place among the calls under way by themselves, if nothing waits.
-    fn go_direct(&self) -> bool {
+    fn go_direct(self: &Arc<Self>) -> Option<Place<W>> {
         let mut state = self.state();
         let may = !state.is_flushing && state.direct < self.direct_max;
         state.direct += usize::from(may);
-        may
+        may.then(|| Place(Arc::clone(self)))
     }
 
-    fn enqueue(
-        self: &Arc<Self>,
-        request: Arc<Request>,
-        deadline: Instant,
-    ) -> oneshot::Receiver<Reply> {
-        let (reply, receiver) = oneshot::channel();
+    fn enqueue(self: &Arc<Self>, waiting: Waiting) {
         let mut state = self.state();
-        state.waiting.push_back(Waiting {
-            request,
-            deadline,
-            reply,
-        });
+        state.waiting.push_back(waiting);
         let is_first = !std::mem::replace(&mut state.is_flushing, true);
         drop(state);
         if is_first {
@@ -233,14 +183,13 @@ impl<W: Wire> Inner<W> {
             };
             self.background.spawn(flush.run());
         }
-        receiver
     }
 
     /// The next group, without what came too late; `None`, and the end of flushing, when nothing
     /// waits.
     fn next_group(&self) -> Option<Vec<Waiting>> {
         let mut state = self.state();
-        let (mut group, mut resources) = (Vec::new(), 0);
+        let (mut group, mut late, mut resources) = (Vec::new(), Vec::new(), 0);
         let now = Instant::now();
         while let Some(first) = state.waiting.front() {
             resources += first.request.resources.len();
@@ -255,13 +204,18 @@ impl<W: Wire> Inner<W> {
             // more is no reason: a lock is to stand on all masters, though a quorum was enough to wait for.)
             if first.deadline > now {
                 group.push(first);
+            } else {
+                late.push(first);
             }
         }
         if group.is_empty() {
             state.is_flushing = false;
-            return None;
         }
-        Some(group)
+        drop(state);
+        for waiting in late {
+            waiting.owed.put(Err(MasterError::Timeout));
+        }
+        (!group.is_empty()).then_some(group)
     }
 
     /// Sends a group, and gives each its own reply.
@@ -271,9 +225,9 @@ impl<W: Wire> Inner<W> {
             last.saturating_duration_since(Instant::now())
         });
         let left = left.max(CALL_TIMEOUT_MIN);
-        let (requests, listeners): (Vec<_>, Vec<_>) = group
+        let (requests, owed): (Vec<_>, Vec<_>) = group
             .into_iter()
-            .map(|waiting| (waiting.request, waiting.reply))
+            .map(|waiting| (waiting.request, waiting.owed))
             .unzip();
         let replies = match &requests[..] {
             [request] => Ok(vec![self.wire.send(request, left).await]),
@@ -283,26 +237,26 @@ impl<W: Wire> Inner<W> {
             Ok(replies) => replies.into_iter(),
             Err(error) => vec![Err(error); requests.len()].into_iter(),
         };
-        for listener in listeners {
+        for owed in owed {
             let reply = replies
                 .next()
                 .unwrap_or_else(|| Err(MasterError::Unexpected("no reply of its own".to_owned())));
             // Whoever gave up was told already.
-            drop(listener.send(reply));
+            owed.put(reply);
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Ends with its call, however that does.
-struct Place<'a>(&'a Mutex<State>);
+struct Place<W: Wire>(Arc<Inner<W>>);
 
-impl Drop for Place<'_> {
+impl<W: Wire> Drop for Place<W> {
     fn drop(&mut self) {
-        lock(self.0).direct -= 1;
+        self.0.state().direct -= 1;
     }
 }
 
@@ -338,10 +292,6 @@ impl<W: Wire> Drop for Flush<W> {
             drop(left);
         }
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

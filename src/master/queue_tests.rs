@@ -1,6 +1,10 @@
 //! On a wire that notes what it is sent, and answers when it is told to.
 
-use std::time::Duration;
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use tokio::{sync::Semaphore, time::advance};
 
@@ -105,12 +109,47 @@ fn request(names: &[&str]) -> Arc<Request> {
     })
 }
 
+/// An operation that was sent.
+struct Sent {
+    /// By itself.
+    call: Option<Call>,
+    answers: Arc<Answers>,
+}
+
+impl Sent {
+    fn goes_on(&self) -> bool {
+        self.call.is_none()
+    }
+
+    async fn reply(self) -> Reply {
+        if let Some(call) = self.call {
+            return call.await;
+        }
+        poll_fn(|cx| {
+            self.answers.reset(cx.waker());
+            if let Some(reply) = self.answers.get(0) {
+                return Poll::Ready(reply.clone());
+            }
+            self.answers.arm(1);
+            Poll::Pending
+        })
+        .await
+    }
+}
+
 /// Sends it, and leaves it at that.
-fn sent(queue: &Queue<Noted>, names: &[&str], timeout: Duration) -> Call {
-    let mut call = queue.call(&request(names), timeout);
-    let mut cx = Context::from_waker(std::task::Waker::noop());
-    assert!(call.as_mut().poll(&mut cx).is_pending());
-    call
+fn sent(queue: &Queue<Noted>, names: &[&str], timeout: Duration) -> Sent {
+    let answers = Answers::of(1);
+    let due = Due {
+        timeout,
+        deadline: Instant::now() + timeout,
+    };
+    let mut call = queue.send(&request(names), due, &answers, 0);
+    if let Some(call) = &mut call {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(call.as_mut().poll(&mut cx).is_pending());
+    }
+    Sent { call, answers }
 }
 
 fn noted(queue: &Queue<Noted>) -> Vec<Vec<String>> {
@@ -134,7 +173,7 @@ async fn a_lone_operation_is_sent_at_once_by_its_own_task() {
     let call = sent(&queue, &["a"], LONG);
     assert_eq!(noted(&queue), [["a"]], "no other task has run");
     answer(&queue, 1);
-    assert_eq!(call.await, Ok(Answer::Released));
+    assert_eq!(call.reply().await, Ok(Answer::Released));
     assert_eq!(queue.0.background.running(), 0);
     let again = sent(&queue, &["b"], LONG);
     assert!(!again.goes_on(), "the place is free again");
@@ -150,8 +189,8 @@ async fn what_waits_travels_together_in_order_and_gets_replies_of_its_own() {
     assert_eq!(noted(&queue), [vec!["a"], vec!["b", "c, d"]]);
     assert!(!first.goes_on() && second.goes_on() && third.goes_on());
     answer(&queue, 2);
-    assert_eq!(second.await, Ok(Answer::Granted { seen: 1 }));
-    assert_eq!(third.await, Ok(Answer::Granted { seen: 2 }));
+    assert_eq!(second.reply().await, Ok(Answer::Granted { seen: 1 }));
+    assert_eq!(third.reply().await, Ok(Answer::Granted { seen: 2 }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,7 +215,7 @@ async fn those_who_were_answered_together_travel_together_again() {
             let queue = Arc::clone(&queue);
             tokio::spawn(async move {
                 for name in ["b", "c"] {
-                    queue.call(&request(&[name]), LONG).await.unwrap();
+                    sent(&queue, &[name], LONG).reply().await.unwrap();
                 }
             })
         })
@@ -230,7 +269,7 @@ async fn a_failure_of_the_group_is_one_of_each() {
     let calls = [sent(&queue, &["b"], LONG), sent(&queue, &["c"], LONG)];
     answer(&queue, 10);
     for call in calls {
-        assert_eq!(call.await, Err(MasterError::Timeout));
+        assert_eq!(call.reply().await, Err(MasterError::Timeout));
     }
 }
 
@@ -270,8 +309,8 @@ fn nobody_waits_for_a_runtime_that_has_ended() {
     drop(first);
     second.block_on(async {
         let [_direct, queued] = calls;
-        for call in [queued, queue.call(&request(&["c"]), LONG)] {
-            let reply = timeout(LONG, call).await.expect("an answer, not silence");
+        for call in [queued, sent(&queue, &["c"], LONG)] {
+            let reply = timeout(LONG, call.reply()).await.expect("an answer, not silence");
             assert!(matches!(reply, Err(MasterError::ConnectionLost(_))));
         }
     });
