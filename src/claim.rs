@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
+use fred::bytes_utils::Str;
 use tokio::time::{Instant, sleep};
 
 use crate::{
     clock::after,
     core::{Core, whole_ms},
-    label::OwnerLabel,
+    label::{OwnerLabel, value_of},
     master::{Arguments, Missing, Operation, Request},
     mutant::Mutant,
     outcome::{Answer, Outcomes},
@@ -44,6 +45,8 @@ pub(crate) struct Terms {
     pub(crate) resources: Resources,
     pub(crate) token: Token,
     pub(crate) label: Option<OwnerLabel>,
+    /// What stands under the keys.
+    value: Str,
     pub(crate) command_timeout: Duration,
     /// 0 without fencing. Raised in place where masters have seen a larger one.
     fence: AtomicU64,
@@ -72,6 +75,7 @@ impl Claim {
             core: Arc::clone(core),
             resources: resources.clone(),
             token,
+            value: value_of(token, label).into(),
             label: label.cloned(),
             command_timeout,
             fence: AtomicU64::new(fence.unwrap_or(0)),
@@ -267,7 +271,7 @@ impl Terms {
             operation,
             resources: self.resources.clone(),
             token: self.token,
-            label: self.label.clone(),
+            value: self.value.clone(),
             fence: self.core.fence_write(fence, ttl),
             guard_ms: self.core.guard.map(whole_ms),
             arguments: Arguments::default(),

@@ -2,11 +2,11 @@
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
+use ::fred::bytes_utils::Str;
 use tokio::time::Instant;
 
 use crate::{
     answers::Answers,
-    label::{OwnerLabel, value_of},
     outcome::{Answer, MasterError},
     resources::Resources,
     token::Token,
@@ -115,20 +115,14 @@ pub(crate) struct Request {
     pub(crate) operation: Operation,
     pub(crate) resources: Resources,
     pub(crate) token: Token,
-    pub(crate) label: Option<OwnerLabel>,
+    /// What every lock key of ours has: the token, and the owner's label behind it.
+    pub(crate) value: Str,
     /// `None` without fencing.
     pub(crate) fence: Option<FenceWrite>,
     /// How long a master that has forgotten what it knew is in quarantine; `None` without a guard.
     pub(crate) guard_ms: Option<u64>,
     /// What follows from the rest.
     pub(crate) arguments: Arguments,
-}
-
-impl Request {
-    /// The value of every lock key of ours.
-    pub(crate) fn value(&self) -> String {
-        value_of(self.token, self.label.as_ref())
-    }
 }
 
 #[derive(Debug, Clone, Copy)]

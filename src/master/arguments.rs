@@ -1,23 +1,16 @@
 //! The words of a request, as every master is sent them.
 
-use std::{
-    fmt,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, sync::OnceLock};
 
 use fred::types::Value;
 
-use super::{GUARD_MARKER, GUARD_QUARANTINE, Missing, Operation, Request};
+use super::{FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, Missing, Operation, Request};
 
 /// Written once for all masters, by whoever needs them first.
 #[derive(Clone, Default)]
-pub(crate) struct Arguments(Arc<OnceLock<Words>>);
-
-struct Words {
-    /// What stands before the operation in a group: its name, how many keys it has, and how many
-    /// arguments.
-    header: Value,
-    arguments: Box<[Value]>,
+pub(crate) struct Arguments {
+    all: OnceLock<Vec<Value>>,
+    fence: OnceLock<Value>,
 }
 
 /// Which script does an operation, and what it is called in a group.
@@ -49,19 +42,29 @@ impl Request {
         keys.cloned().map(Value::String).chain(guard)
     }
 
+    /// What stands before the operation in a group: its name, how many keys it has, and how many
+    /// arguments.
+    pub(super) fn header(&self) -> Value {
+        let (_, name) = script(self.operation);
+        let header = format!("{name} {} {}", self.key_count(), self.arguments().len());
+        Value::String(header.into())
+    }
+
+    /// What all keys are set to.
+    pub(super) fn value_argument(&self) -> Value {
+        Value::String(self.value.clone())
+    }
+
+    pub(super) fn fence_argument(&self) -> Option<Value> {
+        let text = |write: FenceWrite| self.arguments.fence.get_or_init(|| number(write.fence));
+        self.fence.map(text).cloned()
+    }
+
     /// The arguments of its script: the value of the keys is the first, and a ttl the second.
     pub(super) fn arguments(&self) -> &[Value] {
-        &self.words().arguments
-    }
-
-    pub(super) fn header(&self) -> Value {
-        self.words().header.clone()
-    }
-
-    fn words(&self) -> &Words {
-        self.arguments.0.get_or_init(|| {
+        self.arguments.all.get_or_init(|| {
             let mut arguments = Vec::with_capacity(6);
-            arguments.push(Value::String(self.value().into()));
+            arguments.push(self.value_argument());
             match self.operation {
                 Operation::Acquire { ttl_ms } => arguments.push(number(ttl_ms)),
                 Operation::Extend {
@@ -73,19 +76,14 @@ impl Request {
                 Operation::Release { .. } => {}
             }
             if let Some(write) = self.fence {
-                arguments.push(number(write.fence));
+                arguments.extend(self.fence_argument());
                 arguments.push(number(write.lives_ms));
                 if let Operation::Release { may_return } = self.operation {
                     arguments.push(flag(may_return));
                 }
             }
             arguments.extend(self.guard_ms.map(number));
-            let (_, name) = script(self.operation);
-            let header = format!("{name} {} {}", self.key_count(), arguments.len());
-            Words {
-                header: Value::String(header.into()),
-                arguments: arguments.into(),
-            }
+            arguments
         })
     }
 }

@@ -138,12 +138,13 @@ async fn run(
 ) -> Result<Value, MasterError> {
     let begun = Instant::now();
     match script.by_hash(&channel.connection.hashes) {
-        None => channel.send("EVAL", script.whole(), timeout).await,
+        None => Box::pin(channel.send("EVAL", script.whole(), timeout)).await,
         Some(arguments) => match channel.send("EVALSHA", arguments, timeout).await {
             // The master forgot its scripts (a restart, SCRIPT FLUSH, a fail-over).
             Err(MasterError::Server(error)) if error.starts_with("NOSCRIPT") => {
                 let left = left_of(timeout, begun)?;
-                channel.send("EVAL", script.whole(), left).await
+                // Boxed, as is all that is rare: the call is to take no more memory for it.
+                Box::pin(channel.send("EVAL", script.whole(), left)).await
             }
             reply => reply,
         },
@@ -218,7 +219,7 @@ async fn by_command(
         Err(MasterError::Server(error)) if needs_script(command, &error) => {
             channel.connection.abilities.refuse(command);
             let left = left_of(timeout, begun)?;
-            return by_script(&channel, request, left).await;
+            return Box::pin(by_script(&channel, request, left)).await;
         }
         reply => reply?,
     };
@@ -233,14 +234,14 @@ async fn by_command(
         }
         // It was not set: ask why. The answer is known to be a "no" already, so this may fail.
         (NativeCommand::SetNx, true) => {
-            let left = ask(&channel, question, key, timeout, begun).await;
+            let left = Box::pin(ask(&channel, question, key, timeout, begun)).await;
             Ok(Answer::Busy {
                 seen: 0,
                 time_left: left.ok().and_then(millis),
             })
         }
         (NativeCommand::SetIfeq, true) => {
-            match ask(&channel, question, key, timeout, begun).await? {
+            match Box::pin(ask(&channel, question, key, timeout, begun)).await? {
                 0 => Ok(Answer::Missing),
                 _ => Ok(Answer::NotHeld),
             }

@@ -102,7 +102,7 @@ fn request(names: &[&str]) -> Arc<Request> {
         operation: Operation::Acquire { ttl_ms: 1_000 },
         resources: Resources::parse(names.iter().copied()).unwrap(),
         token: Token::fresh(&Entropy::from_seed(1)),
-        label: None,
+        value: "token".into(),
         fence: None,
         guard_ms: None,
         arguments: Arguments::default(),
@@ -310,7 +310,9 @@ fn nobody_waits_for_a_runtime_that_has_ended() {
     second.block_on(async {
         let [_direct, queued] = calls;
         for call in [queued, sent(&queue, &["c"], LONG)] {
-            let reply = timeout(LONG, call.reply()).await.expect("an answer, not silence");
+            let reply = timeout(LONG, call.reply())
+                .await
+                .expect("an answer, not silence");
             assert!(matches!(reply, Err(MasterError::ConnectionLost(_))));
         }
     });

@@ -79,18 +79,12 @@ impl<'a> Runs<'a> {
             }
             for &place in run {
                 let request = &self.group[place];
-                let arguments = request.arguments();
-                match kind {
-                    Kind::Other => {
-                        words.push(request.header());
-                        words.extend_from_slice(arguments);
-                    }
-                    // The token; then a fence comes third of an acquire, and second of a release.
-                    Kind::Acquire { .. } | Kind::Release => words.push(arguments[0].clone()),
-                    Kind::FencedAcquire { .. } => {
-                        words.extend([arguments[0].clone(), arguments[2].clone()]);
-                    }
-                    Kind::FencedRelease { .. } => words.extend_from_slice(&arguments[..2]),
+                if kind == Kind::Other {
+                    words.push(request.header());
+                    words.extend_from_slice(request.arguments());
+                } else {
+                    words.push(request.value_argument());
+                    words.extend(request.fence_argument());
                 }
             }
         }

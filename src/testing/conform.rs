@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use super::{Link, MemoryMasters};
 use crate::{
     entropy::Entropy,
-    label::OwnerLabel,
+    label::{OwnerLabel, value_of},
     master::{
         Arguments, Break, FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Missing,
         Operation, Question, Reply, Request, Sight,
@@ -175,7 +175,7 @@ fn request(
         operation,
         resources,
         token: tokens[owner].0,
-        label: tokens[owner].1.clone(),
+        value: value_of(tokens[owner].0, tokens[owner].1.as_ref()).into(),
         fence: fenced.then_some(write),
         guard_ms: guarded.then_some(300_000),
         arguments: Arguments::default(),
@@ -277,7 +277,7 @@ impl Pair {
     /// Without fencing an acquire is never sent twice, and `SET NX` would not know its own key.
     fn is_own_already(&self, request: &Request) -> bool {
         let is_acquire = matches!(request.operation, Operation::Acquire { .. });
-        let own = Some(request.value());
+        let own = Some(request.value.to_string());
         let mut names = request.resources.iter();
         request.fence.is_none() && is_acquire && names.any(|name| self.memory.get(0, name) == own)
     }

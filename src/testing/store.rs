@@ -253,7 +253,7 @@ impl Store {
     }
 
     fn acquire(&mut self, request: &Request, ttl_ms: u64) -> Answer {
-        let token = request.value();
+        let token = request.value.to_string();
         let seen = self.seen(request);
         let (mut busy, mut wait, mut free) = (false, Some(Duration::ZERO), false);
         for key in request.resources.iter() {
@@ -302,7 +302,7 @@ impl Store {
     }
 
     fn extend(&mut self, request: &Request, ttl_ms: u64, missing: Missing) -> Answer {
-        let token = request.value();
+        let token = request.value.to_string();
         let mut is_missing = false;
         for (key, fence_key) in request.resources.iter().zip(request.resources.fence_keys()) {
             match self.keys.get(key) {
@@ -341,7 +341,7 @@ impl Store {
             self.released.clear();
         }
         self.released.insert(request.token);
-        let token = request.value();
+        let token = request.value.to_string();
         let mut all = true;
         for key in request.resources.iter() {
             let is_ours = self.keys.get(key).is_some_and(|entry| entry.value == token);
