@@ -196,7 +196,7 @@ impl Round {
             if let State::Direct(call) = &mut self.calls[index]
                 && let Poll::Ready(reply) = call.as_mut().poll(cx)
             {
-                self.record(index, reply);
+                self.record(index, reply, Instant::now());
             }
         }
         self.collect();
@@ -238,20 +238,22 @@ impl Round {
 
     /// Takes the answers that were put here.
     fn collect(&mut self) {
+        let mut now = None;
         for index in 0..self.calls.len() {
             if let State::Grouped = self.calls[index]
                 && let Some(reply) = self.answers.get(index).cloned()
             {
-                self.record(index, reply);
+                let now = *now.get_or_insert_with(Instant::now);
+                self.record(index, reply, now);
             }
         }
     }
 
-    fn record(&mut self, index: usize, reply: Reply) {
+    fn record(&mut self, index: usize, reply: Reply, at: Instant) {
         self.calls[index] = State::Answered;
         let answer = reply.unwrap_or_else(Answer::Failed);
         self.tally.count(&answer);
-        self.outcomes.record(index, answer, self.started.elapsed());
+        self.outcomes.record(index, answer, at - self.started);
     }
 
     /// The time is up for every call that has no timer of its own. It may have been sent, or not:
@@ -259,7 +261,7 @@ impl Round {
     fn time_out(&mut self) {
         for index in 0..self.calls.len() {
             if let State::Grouped = self.calls[index] {
-                self.record(index, Err(MasterError::Timeout));
+                self.record(index, Err(MasterError::Timeout), Instant::now());
             }
         }
     }

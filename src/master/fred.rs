@@ -55,10 +55,6 @@ impl Wire for FredMaster {
         &self.connection.name
     }
 
-    fn admit(&self) -> Result<(), MasterError> {
-        self.connection.admit().map(drop)
-    }
-
     async fn send(&self, request: &Request, timeout: Duration) -> Reply {
         let channel = self.channel()?;
         match native_call(request, &self.connection.abilities) {

@@ -41,9 +41,6 @@ pub(crate) trait Wire: Send + Sync + fmt::Debug + 'static {
     /// As [`Master::name`].
     fn name(&self) -> &Arc<str>;
 
-    /// May anything be sent now?
-    fn admit(&self) -> Result<(), MasterError>;
-
     /// Sends one at the first poll. The answer comes within `timeout`, from then on.
     fn send(&self, request: &Request, timeout: Duration) -> impl Future<Output = Reply> + Send;
 
@@ -134,15 +131,11 @@ impl<W: Wire> Master for Queue<W> {
                 place.0.wire.send(&request, due.timeout).await
             }));
         }
-        let owed = answers.owe(index);
-        match self.0.wire.admit() {
-            Ok(()) => self.0.enqueue(Waiting {
-                request: Arc::clone(request),
-                deadline: due.deadline,
-                owed,
-            }),
-            Err(error) => owed.put(Err(error)),
-        }
+        self.0.enqueue(Waiting {
+            request: Arc::clone(request),
+            deadline: due.deadline,
+            owed: answers.owe(index),
+        });
         None
     }
 

@@ -60,10 +60,6 @@ impl Wire for Noted {
         &self.name
     }
 
-    fn admit(&self) -> Result<(), MasterError> {
-        Ok(())
-    }
-
     async fn send(&self, request: &Request, _: Duration) -> Reply {
         self.exchange([request]).await?;
         Ok(Answer::Released)

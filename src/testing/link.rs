@@ -55,10 +55,6 @@ impl Wire for Link {
         &self.server.name
     }
 
-    fn admit(&self) -> Result<(), MasterError> {
-        Ok(())
-    }
-
     async fn send(&self, request: &Request, timeout: Duration) -> Reply {
         let task = Task::Do(vec![Arc::new(request.clone())]);
         match self.exchange(kind(request), task, timeout).await? {
