@@ -59,7 +59,9 @@ pub(crate) async fn attempt(
     };
     let claim = Claim::new(core, resources, fence, token, label, command_timeout);
     let valid_until = core.clock.deadline(core.clock.now(), core.window(ttl));
-    let give_up = deadline.map_or(valid_until.at(), |deadline| deadline.min(valid_until.at()));
+    let give_up = deadline.map_or(valid_until.planned(), |deadline| {
+        deadline.min(valid_until.planned())
+    });
 
     for raises in 0..=RAISES_MAX {
         // Every call ends by itself when the attempt must end, to the millisecond: no further timer

@@ -19,7 +19,7 @@ pub(crate) fn wall_clock() -> u64 {
 }
 
 /// Later than any timer: a point in time that stands for "never" must not overflow.
-const FAR: Duration = Duration::from_secs(200 * 365 * 86_400);
+pub(crate) const FAR: Duration = Duration::from_secs(200 * 365 * 86_400);
 
 /// So long from now. Callers may say `Duration::MAX` for "without end", and `Instant + Duration`
 /// panics beyond what the clock can tell.
@@ -91,6 +91,11 @@ impl Clock {
 }
 
 impl Deadline {
+    /// When it is over, if the machine is not suspended since the moment that it is counted from.
+    pub(crate) fn planned(&self) -> Instant {
+        self.end.at
+    }
+
     /// When it is over, if the machine is not suspended any more: for timers.
     pub(crate) fn at(&self) -> Instant {
         let slept = (self.clock.0)().saturating_sub(self.end.suspended);

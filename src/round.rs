@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::{
     answers::Answers,
     background::Background,
-    clock::after,
+    clock::FAR,
     master::{Call, Due, Master, Reply, Request},
     outcome::{Answer, MasterError, Outcomes},
     quorum::{Quorum, Tally, Verdict},
@@ -222,7 +222,8 @@ impl Round {
     }
 
     fn send_all(&mut self) {
-        let deadline = after(self.timeout);
+        self.started = Instant::now();
+        let deadline = self.started + self.timeout.min(FAR);
         self.deadline = Some(deadline);
         let due = Due {
             timeout: self.timeout,

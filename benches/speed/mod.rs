@@ -2,7 +2,8 @@
 //!
 //! Settings, from the environment: `FREDLOCK_BENCH_ROUNDS` (default 7, at least 5 for a figure worth
 //! keeping), `FREDLOCK_BENCH_TURN_MS` (default 400), `FREDLOCK_BENCH_RUNTIME` (`multi` or `current`;
-//! both by default), `FREDLOCK_BENCH_ONLY` (a part of a contender's name).
+//! both by default), `FREDLOCK_BENCH_ONLY` (a part of a contender's name), `FREDLOCK_BENCH_WORKERS` (1 and 64
+//! by default).
 
 use std::{env, time::Duration};
 
@@ -76,7 +77,11 @@ pub fn run(peers: Peers) -> Result<(), String> {
             if let Ok(only) = env::var("FREDLOCK_BENCH_ONLY") {
                 entrants.retain(|entrant| entrant.name.contains(&only));
             }
-            for workers in [1, 64] {
+            let workers = match setting("FREDLOCK_BENCH_WORKERS", 0)? {
+                0 => vec![1, 64],
+                workers => vec![workers],
+            };
+            for workers in workers {
                 let plan = Plan {
                     workers,
                     turn,

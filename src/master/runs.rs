@@ -1,7 +1,7 @@
 //! How a group is sent: operations of one kind one after another, so that what they have in common is
 //! sent, and looked up, once.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use fred::types::Value;
 
@@ -28,57 +28,66 @@ enum Kind {
 /// A group in the order in which it is sent.
 pub(super) struct Runs<'a> {
     group: &'a [Arc<Request>],
-    /// Places in the group.
-    order: Vec<usize>,
-    /// No two operations have a key in common: then it does not matter which is done first.
-    is_disjoint: bool,
+    order: Vec<Member>,
+}
+
+/// One operation of a group.
+#[derive(Clone, Copy)]
+struct Member {
+    place: usize,
+    /// No two operations of one wave have a key in common: then it does not matter which is done
+    /// first. What was there earlier with a common key is in an earlier wave.
+    wave: u32,
+    kind: Kind,
+}
+
+impl Member {
+    fn run(&self) -> (u32, Kind) {
+        (self.wave, self.kind)
+    }
 }
 
 impl<'a> Runs<'a> {
     pub(super) fn of(group: &'a [Arc<Request>]) -> Self {
-        let mut order: Vec<_> = (0..group.len()).collect();
-        let is_disjoint = is_disjoint(group);
-        if is_disjoint {
-            order.sort_by_key(|&place| kind(&group[place]));
-        }
-        Self {
-            group,
-            order,
-            is_disjoint,
-        }
+        let mut waves = HashMap::with_capacity(group.len());
+        let members = group.iter().enumerate().map(|(place, request)| {
+            let names = || request.resources.iter();
+            let wave = names().filter_map(|name| waves.get(name)).max();
+            let wave = wave.map_or(0, |wave: &u32| wave + 1);
+            waves.extend(names().map(|name| (name, wave)));
+            let kind = kind(request);
+            Member { place, wave, kind }
+        });
+        let mut order: Vec<_> = members.collect();
+        order.sort_by_key(Member::run);
+        Self { group, order }
     }
 
     /// The requests, in this order.
     pub(super) fn requests(&self) -> impl Iterator<Item = &'a Request> + Clone {
         let group = self.group;
-        self.order.iter().map(move |&place| &*group[place])
+        self.order.iter().map(move |member| &*group[member.place])
     }
 
     /// The replies as the requests came, from what they are in this order.
     pub(super) fn in_order_of_group<R>(&self, replies: Vec<R>) -> Vec<R> {
-        let mut placed: Vec<_> = self.order.iter().zip(replies).collect();
-        placed.sort_unstable_by_key(|(place, _)| **place);
-        placed.into_iter().map(|(_, reply)| reply).collect()
+        let places = self.order.iter().map(|member| member.place);
+        let mut sorted: Vec<_> = places.zip(replies).collect();
+        sorted.sort_unstable_by_key(|(place, _)| *place);
+        sorted.into_iter().map(|(_, reply)| reply).collect()
     }
 
     /// What the script is given besides the keys.
     pub(super) fn arguments(&self, words: &mut Vec<Value>) {
-        let of = |place: &usize| {
-            if self.is_disjoint {
-                kind(&self.group[*place])
-            } else {
-                Kind::Other
-            }
-        };
-        for run in self.order.chunk_by(|a, b| of(a) == of(b)) {
-            let kind = of(&run[0]);
+        for run in self.order.chunk_by(|a, b| a.run() == b.run()) {
+            let kind = run[0].kind;
             if kind != Kind::Other {
                 words.push(Value::from_static_str(kind.name()));
                 words.push(number(run.len() as u64));
                 words.extend(kind.shared().into_iter().flatten().map(number));
             }
-            for &place in run {
-                let request = &self.group[place];
+            for member in run {
+                let request = &self.group[member.place];
                 if kind == Kind::Other {
                     words.push(request.header());
                     words.extend_from_slice(request.arguments());
@@ -128,10 +137,4 @@ fn kind(request: &Request) -> Kind {
         }
         _ => Kind::Other,
     }
-}
-
-fn is_disjoint(group: &[Arc<Request>]) -> bool {
-    let mut names = HashSet::with_capacity(group.len());
-    let mut all = group.iter().flat_map(|request| request.resources.iter());
-    all.all(|name| names.insert(name))
 }
