@@ -14,6 +14,7 @@
 )]
 
 use std::{
+    alloc::System,
     process::{Child, Command},
     sync::{
         Arc,
@@ -23,6 +24,7 @@ use std::{
 };
 
 use fredlock::{Redlock, Retry};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tokio::{sync::Semaphore, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +36,9 @@ mod contender;
 mod measure;
 
 use measure::{client_cpu, masters_cpu, now};
+
+#[global_allocator]
+static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// How many are acquired at a time.
 const AT_ONCE: usize = 200;
@@ -68,7 +73,7 @@ async fn held() -> Result<(), String> {
     drop(lost);
     sleep(Duration::from_millis(500)).await;
 
-    let before = resident()?;
+    let (before, before_heap) = (resident()?, in_use());
     let begun = now();
     let (running, stop) = hold(&redlock, count, ttl, "held").await?;
     println!("{count} acquired in {:.1?}", begun.elapsed());
@@ -78,7 +83,8 @@ async fn held() -> Result<(), String> {
     for second in 0..=seconds {
         if [1, 5, 10, 20, 40].contains(&second) || second == seconds {
             let each = (resident()? - before) as f64 / count as f64;
-            println!("after {second} s: {each:.0} bytes each");
+            let heap = (in_use() - before_heap) as f64 / count as f64;
+            println!("after {second} s: {each:.0} bytes each, {heap:.0} of them in use");
         }
         if second < seconds {
             let (client, masters) = (client_cpu()?, masters_cpu(&pids)?);
@@ -173,6 +179,12 @@ impl Drop for Busy {
         drop(self.0.kill());
         drop(self.0.wait());
     }
+}
+
+/// What the program has of the heap and has not given back.
+fn in_use() -> usize {
+    let stats = HEAP.stats();
+    stats.bytes_allocated - stats.bytes_deallocated
 }
 
 fn resident() -> Result<u64, String> {

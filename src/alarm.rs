@@ -31,24 +31,48 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// Drives the future. From `since` on, for as long as it runs, its task is woken every `step` even
 /// if the runtime's own timers stand still.
-///
-/// It does nothing more where there is one thread only, which a wake cannot help, and whose clock
-/// may be paused.
 pub(crate) async fn rouse<F: Future>(since: Instant, step: Duration, future: F) -> F::Output {
-    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
-        return future.await;
-    }
-    let (mut alarm, mut at) = (Alarm::default(), since);
+    let mut rouser = Rouser::new(since, step);
     let mut future = pin!(future);
     poll_fn(|cx| {
-        let now = Instant::now();
-        if now >= at {
-            at = now + step;
-        }
-        alarm.set(at, cx);
+        rouser.watch_over(cx);
         future.as_mut().poll(cx)
     })
     .await
+}
+
+/// Wakes a task again and again, from a certain moment on, until it is dropped.
+///
+/// It does nothing where there is one thread only, which a wake cannot help, and whose clock may be
+/// paused.
+#[derive(Debug)]
+pub(crate) struct Rouser {
+    alarm: Option<Alarm>,
+    at: Instant,
+    step: Duration,
+}
+
+impl Rouser {
+    /// For a task of the runtime that this is called on.
+    pub(crate) fn new(since: Instant, step: Duration) -> Self {
+        let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        Self {
+            alarm: (!is_alone).then(Alarm::default),
+            at: since,
+            step,
+        }
+    }
+
+    /// Sees to it that the task is polled again. To be called with each poll.
+    pub(crate) fn watch_over(&mut self, cx: &Context<'_>) {
+        if let Some(alarm) = &mut self.alarm {
+            let now = Instant::now();
+            if now >= self.at {
+                self.at = now + self.step;
+            }
+            alarm.set(self.at, cx);
+        }
+    }
 }
 
 /// One alarm, which rings once. Dropping it takes it back.

@@ -2,9 +2,9 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
-    task::{Poll, ready},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -16,7 +16,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    alarm,
+    alarm::{self, Rouser},
     clock::{Deadline, after},
     error::ExtendError,
     lock::Lock,
@@ -43,8 +43,7 @@ pub(crate) struct Keeper {
     // First, so that the lease has ended before a lock that is dropped with it is released.
     lease: EndedWithKeeper,
     lock: Lock,
-    /// Cancelled when the routine has ended, however it did.
-    stop: CancellationToken,
+    routine: Routine,
     shutdown: CancellationToken,
     threshold: Duration,
     hold_until: Option<Instant>,
@@ -59,11 +58,25 @@ impl Drop for EndedWithKeeper {
     }
 }
 
+/// The routine, while it runs. (A channel on which nothing is sent: its other end is dropped when the
+/// routine has ended, however it did.)
+struct Routine(Option<oneshot::Receiver<()>>);
+
+impl Routine {
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(running) = &mut self.0 {
+            let _ended = ready!(Pin::new(running).poll(cx));
+            self.0 = None;
+        }
+        Poll::Ready(())
+    }
+}
+
 impl Keeper {
     pub(crate) fn new(
         lock: Lock,
         lease: Arc<Lease>,
-        stop: CancellationToken,
+        routine: oneshot::Receiver<()>,
         shutdown: CancellationToken,
         settings: &Settings,
         ttl: Duration,
@@ -73,7 +86,7 @@ impl Keeper {
         Self {
             lease: EndedWithKeeper(lease),
             lock,
-            stop,
+            routine: Routine(Some(routine)),
             shutdown,
             threshold,
             hold_until,
@@ -97,7 +110,7 @@ impl Keeper {
         if was_lost {
             telemetry::lost(&resources, token, &reason);
         }
-        self.stop.cancelled().await;
+        poll_fn(|cx| self.routine.poll_end(cx)).await;
         if let Err(error) = Box::pin(self.lock.release()).await {
             // After a loss it is no news that the keys were gone.
             if !was_lost {
@@ -113,27 +126,16 @@ impl Keeper {
     /// an extension takes only while there is one.
     async fn keep(&mut self) -> LostReason {
         loop {
-            let lease = &*self.lease.0;
-            let ends = match lease.look() {
+            let ends = match self.lease.0.look() {
                 Ok(ends) => ends,
                 Err(reason) => return reason,
             };
             let due = self.lock.valid_until().before(self.early());
-            let step = self.alarm_step();
-            let first_alarm = self.next(&due, ends) + step;
-            {
-                // Pinned here, so that there is one of it and not a second one in the alarm's.
-                let wait = pin!(self.wait(&due, ends));
-                tokio::select! {
-                    biased;
-                    () = self.stop.cancelled() => return lease.lose(LostReason::Ended),
-                    () = self.shutdown.cancelled() => return lease.lose(LostReason::ShutDown),
-                    () = lease.over() => continue,
-                    () = alarm::rouse(first_alarm, step, wait) => {}
-                }
+            if let Some(reason) = self.wait(&due, ends).await {
+                return self.lease.0.lose(reason);
             }
             if self.hold_until.is_some_and(|end| Instant::now() >= end) {
-                return lease.lose(LostReason::HoldLimit);
+                return self.lease.0.lose(LostReason::HoldLimit);
             }
             if due.is_over()
                 && let Some(reason) = Box::pin(self.extend(ends)).await
@@ -143,14 +145,68 @@ impl Keeper {
         }
     }
 
+    /// Waits for the next moment at which something is to be done: an extension, or an end. It may
+    /// have come nearer, by the first look after a suspension of the machine: no timer knows of that.
+    ///
+    /// Sooner if it is over by somebody's will.
+    async fn wait(&mut self, due: &Deadline, ends: Instant) -> Option<LostReason> {
+        let step = self.alarm_step();
+        let Self {
+            routine,
+            shutdown,
+            hold_until,
+            ..
+        } = self;
+        let next = || {
+            let next = due.at().min(ends);
+            hold_until.map_or(next, |end| end.min(next))
+        };
+        let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let look_at = || {
+            if is_alone {
+                next().min(Instant::now() + SUSPENSION_UNSEEN_MAX)
+            } else {
+                next()
+            }
+        };
+        let mut rouser = Rouser::new(next() + step, step);
+        let mut shutdown = pin!(shutdown.cancelled());
+        let mut sleep = pin!(sleep_until(look_at()));
+        poll_fn(|cx| {
+            rouser.watch_over(cx);
+            if routine.poll_end(cx).is_ready() {
+                return Poll::Ready(Some(LostReason::Ended));
+            }
+            if shutdown.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Some(LostReason::ShutDown));
+            }
+            loop {
+                if next() <= Instant::now() {
+                    return Poll::Ready(None);
+                }
+                ready!(sleep.as_mut().poll(cx));
+                sleep.as_mut().reset(look_at());
+            }
+        })
+        .await
+    }
+
     /// One extension; says how it ended if that is over.
     ///
     /// # Cancel safety
     /// The lock stays valid for what it was. What is under way is followed up elsewhere, and revives
     /// nothing.
     async fn extend(&mut self, ends: Instant) -> Option<LostReason> {
-        let lease = &*self.lease.0;
-        let hold_until = self.hold_until;
+        let step = self.alarm_step();
+        let Self {
+            lease: EndedWithKeeper(lease),
+            lock,
+            routine,
+            shutdown,
+            hold_until,
+            ..
+        } = self;
+        let hold_until = *hold_until;
         let held_too_long = async {
             match hold_until {
                 Some(end) => sleep_until(end).await,
@@ -158,22 +214,21 @@ impl Keeper {
             }
         };
         // Where all is well it has ended long before the first alarm.
-        let step = self.alarm_step();
-        let extension = self.lock.renew(|outcomes| lease.note(outcomes));
+        let extension = lock.renew(|outcomes| lease.note(outcomes));
         let extension = alarm::rouse(Instant::now() + step, step, extension);
         let result = tokio::select! {
             biased;
-            () = self.stop.cancelled() => return Some(lease.lose(LostReason::Ended)),
-            () = self.shutdown.cancelled() => return Some(lease.lose(LostReason::ShutDown)),
+            () = poll_fn(|cx| routine.poll_end(cx)) => return Some(lease.lose(LostReason::Ended)),
+            () = shutdown.cancelled() => return Some(lease.lose(LostReason::ShutDown)),
             () = held_too_long => return Some(lease.lose(LostReason::HoldLimit)),
             result = extension => result,
             // The end of validity, whatever the masters do.
             () = sleep_until(ends) => return None,
             () = lease.over() => return None,
         };
-        let outcomes = self.lock.outcomes().clone();
+        let outcomes = lock.outcomes().clone();
         match result {
-            Ok(()) => lease.extend(self.lock.valid_until(), outcomes).err(),
+            Ok(()) => lease.extend(lock.valid_until(), outcomes).err(),
             Err(ExtendError::Lost { outcomes, .. }) => {
                 Some(lease.lose(LostReason::Gone { outcomes }))
             }
@@ -193,36 +248,5 @@ impl Keeper {
             .left()
             .saturating_sub(self.threshold);
         self.threshold + wait.mul_f64(SPREAD * self.lock.fraction())
-    }
-
-    /// The next moment at which something is to be done: an extension, or an end.
-    fn next(&self, due: &Deadline, ends: Instant) -> Instant {
-        let next = due.at().min(ends);
-        self.hold_until.map_or(next, |end| end.min(next))
-    }
-
-    /// Ends at that moment, or by the first look after a suspension of the machine that brought it
-    /// nearer: no timer knows of that.
-    async fn wait(&self, due: &Deadline, ends: Instant) {
-        let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-        let look_at = || {
-            let next = self.next(due, ends);
-            if is_alone {
-                next.min(Instant::now() + SUSPENSION_UNSEEN_MAX)
-            } else {
-                next
-            }
-        };
-        let mut sleep = pin!(sleep_until(look_at()));
-        poll_fn(|cx| {
-            loop {
-                if self.next(due, ends) <= Instant::now() {
-                    return Poll::Ready(());
-                }
-                ready!(sleep.as_mut().poll(cx));
-                sleep.as_mut().reset(look_at());
-            }
-        })
-        .await;
     }
 }

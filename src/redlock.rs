@@ -18,7 +18,7 @@ use crate::{
     signal::Signal,
     telemetry::TARGET,
     token::Token,
-    using,
+    using::{self, Kept},
     wait::Wait,
 };
 
@@ -206,12 +206,9 @@ impl Redlock {
         F: FnOnce(Signal) -> Fut,
         Fut: Future,
     {
-        let ttl = whole_ttl(ttl).map_err(AcquireError::from)?;
-        // A shutdown does not come between the acquisition and the task that keeps the lock.
-        let call = self.core.background.begin_call();
-        // Its memory is not to stay for as long as the routine runs.
-        let lock = Box::pin(self.acquire(resources, ttl)).await?;
-        using::run(&self.core, &self.settings, call, lock, ttl, routine).await
+        // Boxed: its memory is not to stay for as long as the routine runs.
+        let kept = Box::pin(self.acquire_and_keep(resources, ttl)).await?;
+        using::run(kept, self.settings.abort_mode, routine).await
     }
 
     /// Ends the use of the masters, for all clones: no new lock is given, the signal of every running
@@ -249,6 +246,18 @@ impl Redlock {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.core.queue.len()
+    }
+
+    async fn acquire_and_keep<I>(&self, resources: I, ttl: Duration) -> Result<Kept, AcquireError>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        let ttl = whole_ttl(ttl)?;
+        // A shutdown does not come between the acquisition and the task that keeps the lock.
+        let call = self.core.background.begin_call();
+        let lock = self.acquire(resources, ttl).await?;
+        Ok(using::keep(&self.core, &self.settings, call, lock, ttl).await)
     }
 
     async fn acquire_parsed(

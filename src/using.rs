@@ -1,9 +1,15 @@
 //! Running a routine under a lock.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use tokio::sync::oneshot;
-use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::{
     core::Core,
@@ -14,33 +20,36 @@ use crate::{
     signal::{Lease, LostReason, Signal},
 };
 
-/// Runs the routine while a keeper extends the lock, and waits for the release.
+/// A lock that is kept.
+pub(crate) struct Kept {
+    lease: Arc<Lease>,
+    /// Dropped when the routine has ended, however it did: the keeper then releases.
+    running: oneshot::Sender<()>,
+    /// Ends once it has.
+    released: oneshot::Receiver<()>,
+}
+
+/// Starts a task that extends the lock.
 ///
 /// # Cancel safety
-/// Dropping the future, or a panic of the routine, drops `stop`; the keeper then releases.
-pub(crate) async fn run<F, Fut>(
+/// What was begun ends, with a release.
+pub(crate) async fn keep(
     core: &Arc<Core>,
     settings: &Settings,
     call: TaskTrackerToken,
     lock: Lock,
     ttl: Duration,
-    routine: F,
-) -> Result<Fut::Output, UsingError<Fut::Output>>
-where
-    F: FnOnce(Signal) -> Fut,
-    Fut: Future,
-{
+) -> Kept {
     let lease = Arc::new(Lease::new(
         lock.fence(),
         lock.valid_until(),
         lock.outcomes().clone(),
     ));
-    let stop = CancellationToken::new();
-    let stop_on_drop = stop.clone().drop_guard();
+    let (running, routine) = oneshot::channel();
     let keeper = Keeper::new(
         lock,
         Arc::clone(&lease),
-        stop,
+        routine,
         core.shutdown.clone(),
         settings,
         ttl,
@@ -54,26 +63,52 @@ where
     // takes it; the routine may block this thread. So it has to have started. (The
     // keeper drops its end of either channel; nothing is ever sent.)
     drop(started.await);
+    Kept {
+        lease,
+        running,
+        released,
+    }
+}
 
-    let signal = Signal::new(Arc::clone(&lease));
-    let output = match settings.abort_mode {
-        // The ttl is too short, the start was too long in coming, or it is time to shut down.
-        _ if signal.is_aborted() => None,
-        AbortMode::Cooperative => Some(routine(signal).await),
-        AbortMode::DropRoutine => {
-            let aborted = signal.clone();
-            let routine = pin!(routine(signal));
-            tokio::select! {
-                biased;
-                output = routine => Some(output),
-                _ = aborted.aborted() => None,
+/// Runs the routine under the lock that is kept, and waits for the release.
+///
+/// # Cancel safety
+/// Dropping the future, or a panic of the routine, drops `kept`; the keeper then releases.
+pub(crate) async fn run<F, Fut>(
+    kept: Kept,
+    abort_mode: AbortMode,
+    routine: F,
+) -> Result<Fut::Output, UsingError<Fut::Output>>
+where
+    F: FnOnce(Signal) -> Fut,
+    Fut: Future,
+{
+    let signal = Signal::new(Arc::clone(&kept.lease));
+    // The ttl may be too short, the start too long in coming, or it is time to shut down.
+    let output = if signal.is_aborted() {
+        None
+    } else {
+        // Boxed, as few want it.
+        let mut aborted = (abort_mode == AbortMode::DropRoutine).then(|| {
+            let signal = signal.clone();
+            Box::pin(async move { signal.aborted().await })
+        });
+        let mut routine = pin!(routine(signal));
+        poll_fn(|cx| {
+            if let Poll::Ready(output) = routine.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
             }
-        }
+            match &mut aborted {
+                Some(aborted) => aborted.as_mut().poll(cx).map(|_| None),
+                None => Poll::Pending,
+            }
+        })
+        .await
     };
     // Compares the clock: was it ours to the very end?
-    let reason = lease.lose(LostReason::Ended);
-    drop(stop_on_drop);
-    drop(released.await);
+    let reason = kept.lease.lose(LostReason::Ended);
+    drop(kept.running);
+    drop(kept.released.await);
     match (output, reason) {
         (Some(output), LostReason::Ended) => Ok(output),
         (output, reason) => Err(UsingError::Lost { output, reason }),
@@ -82,6 +117,8 @@ where
 
 #[cfg(all(test, feature = "testing"))]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
     use crate::{Redlock, testing::MemoryMasters};
 
@@ -95,12 +132,13 @@ mod tests {
         let using = redlock.using(["a"], ttl, async |signal| drop(signal.aborted().await));
         let lock = redlock.acquire(["b"], ttl).await.unwrap();
         let lease = Lease::new(lock.fence(), lock.valid_until(), lock.outcomes().clone());
-        let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
+        let (_running, routine) = oneshot::channel();
+        let shutdown = CancellationToken::new();
         let settings = Settings::default();
-        let keeper = Keeper::new(lock, Arc::new(lease), stop, shutdown, &settings, ttl);
+        let keeper = Keeper::new(lock, Arc::new(lease), routine, shutdown, &settings, ttl);
         let keeper = Box::new(keeper).run(oneshot::channel().0, oneshot::channel().0);
         let sizes = (size_of_val(&using), size_of_val(&keeper));
         println!("using and keeper: {sizes:?} bytes");
-        assert!(sizes.0 <= 900 && sizes.1 <= 900, "{sizes:?}");
+        assert!(sizes.0 <= 450 && sizes.1 <= 650, "{sizes:?}");
     }
 }
