@@ -36,6 +36,19 @@ fn any_two_majorities_share_a_master() {
     }
 }
 
+#[test]
+fn a_majority_of_five_takes_three_answers_and_one_more_for_each_that_is_of_no_use() {
+    let of = |answers: &[Answer]| tally(Quorum::majority(5), answers).answers_to_verdict();
+    let (granted, failed) = (
+        Answer::Granted { seen: 0 },
+        Answer::Failed(MasterError::Timeout),
+    );
+    assert_eq!(of(&[]), 3);
+    assert_eq!(of(std::slice::from_ref(&granted)), 2);
+    assert_eq!(of(&[granted.clone(), failed.clone()]), 2);
+    assert_eq!(of(&[granted.clone(), failed, granted]), 1);
+}
+
 proptest! {
     #[test]
     fn a_round_won_has_a_quorum_of_grants_and_a_lost_one_cannot_get_it(
@@ -54,6 +67,26 @@ proptest! {
             }
             Verdict::Pending => {
                 prop_assert!(silent > 0 && granted < quorum.needed);
+            }
+        }
+    }
+
+    #[test]
+    fn no_fewer_answers_than_are_told_decide_a_round(
+        answers in prop::collection::vec(answer(), 1..10), needed in 0usize..5,
+    ) {
+        let n = answers.len();
+        let quorum = Quorum::of(n, n / 2 + 1 + needed).unwrap_or(Quorum::majority(n));
+        for heard in 0..n {
+            let tally_now = tally(quorum, &answers[..heard]);
+            if tally_now.verdict() != Verdict::Pending {
+                break;
+            }
+            let least = tally_now.answers_to_verdict();
+            prop_assert!(least >= 1 && heard + least <= n);
+            for more in 1..least {
+                let later = tally(quorum, &answers[..heard + more]);
+                prop_assert_eq!(later.verdict(), Verdict::Pending);
             }
         }
     }

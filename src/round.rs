@@ -283,3 +283,7 @@ impl Drop for Round {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "round_tests.rs"]
+mod tests;

@@ -138,3 +138,109 @@ fn kind(request: &Request) -> Kind {
         _ => Kind::Other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        entropy::Entropy,
+        master::{Arguments, FenceWrite, Missing},
+        resources::Resources,
+        token::Token,
+    };
+
+    const ACQUIRE: Operation = Operation::Acquire { ttl_ms: 9 };
+    const RELEASE: Operation = Operation::Release { may_return: false };
+
+    fn request(operation: Operation, names: &[&str], fence: Option<u64>) -> Arc<Request> {
+        let lives_ms = 70;
+        Arc::new(Request {
+            operation,
+            resources: Resources::parse(names.iter().copied()).unwrap(),
+            token: Token::fresh(&Entropy::from_seed(1)),
+            value: "me".into(),
+            fence: fence.map(|fence| FenceWrite { fence, lives_ms }),
+            guard_ms: None,
+            arguments: Arguments::default(),
+        })
+    }
+
+    /// The names in the order in which they are sent, and the arguments.
+    fn sent(group: &[Arc<Request>]) -> (String, String) {
+        let runs = Runs::of(group);
+        let names: Vec<_> = runs.requests().map(|r| r.resources.to_string()).collect();
+        let mut words = Vec::new();
+        runs.arguments(&mut words);
+        let words: Vec<_> = words.iter().filter_map(Value::as_string).collect();
+        (names.join(" "), words.join(" "))
+    }
+
+    #[test]
+    fn operations_of_one_kind_are_sent_together_with_what_they_share_once() {
+        let group = [
+            request(ACQUIRE, &["a"], None),
+            request(RELEASE, &["b"], None),
+            request(ACQUIRE, &["c"], None),
+            request(RELEASE, &["d"], None),
+        ];
+        let sent = sent(&group);
+        assert_eq!(sent.0, "a c b d");
+        assert_eq!(sent.1, "A 2 9 me me R 2 me me");
+    }
+
+    #[test]
+    fn fences_are_their_own_and_what_keeps_them_is_shared() {
+        let group = [
+            request(RELEASE, &["b"], Some(6)),
+            request(ACQUIRE, &["a"], Some(5)),
+            request(ACQUIRE, &["c"], Some(7)),
+        ];
+        let sent = sent(&group);
+        assert_eq!(sent.0, "a c b");
+        assert_eq!(sent.1, "AF 2 9 70 me 5 me 7 RF 1 70 me 6");
+    }
+
+    #[test]
+    fn what_shares_a_key_stays_in_order() {
+        let group = [
+            request(RELEASE, &["a"], None),
+            request(ACQUIRE, &["b"], None),
+            request(ACQUIRE, &["a"], None),
+            request(RELEASE, &["a"], None),
+            request(RELEASE, &["b"], None),
+        ];
+        let sent = sent(&group);
+        // Each wave is one of operations without a common key.
+        assert_eq!(sent.0, "b a a b a");
+        assert_eq!(sent.1, "A 1 9 me R 1 me A 1 9 me R 1 me R 1 me");
+    }
+
+    #[test]
+    fn what_is_not_of_one_resource_or_may_be_followed_goes_by_itself() {
+        let extend = Operation::Extend {
+            ttl_ms: 9,
+            missing: Missing::Report,
+            uniform: false,
+        };
+        let group = [
+            request(ACQUIRE, &["a", "b"], None),
+            request(extend, &["c"], None),
+            request(Operation::Release { may_return: true }, &["d"], Some(5)),
+        ];
+        let sent = sent(&group);
+        assert_eq!(sent.1, "a 2 2 me 9 e 1 3 me 9 0 r 2 4 me 5 70 1");
+    }
+
+    #[test]
+    fn replies_are_given_in_the_order_of_the_group() {
+        let group = [
+            request(RELEASE, &["a"], None),
+            request(ACQUIRE, &["b"], None),
+            request(RELEASE, &["c"], None),
+        ];
+        let runs = Runs::of(&group);
+        let names: Vec<_> = runs.requests().map(|r| r.resources.to_string()).collect();
+        assert_eq!(names, ["b", "a", "c"]);
+        assert_eq!(runs.in_order_of_group(names), ["a", "b", "c"]);
+    }
+}
