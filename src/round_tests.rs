@@ -146,17 +146,21 @@ async fn an_answer_that_is_of_no_use_is_one_look_more() {
 #[tokio::test(start_paused = true)]
 async fn whoever_wants_each_answer_is_told_of_each() {
     let (masters, mut round) = round(&Background::new());
-    round.send();
-    for (index, master) in masters.iter().enumerate() {
+    let heard = Arc::<AtomicU32>::default();
+    let counter = Arc::clone(&heard);
+    let listening = tokio::spawn(async move {
+        while round.is_open() {
+            round.next().await;
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    turn().await;
+    for (index, master) in (0..).zip(&masters) {
+        assert_eq!(heard.load(Ordering::Relaxed), index);
         master.answer(GRANTED);
-        round.next().await;
-        let heard = round.outcomes().answers();
-        assert_eq!(
-            heard.filter(|answer| **answer != Answer::Pending).count(),
-            index + 1
-        );
+        turn().await;
     }
-    assert!(!round.is_open());
+    listening.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -109,19 +109,50 @@ async fn a_permission_that_one_lacks_is_missed_by_it_alone() {
 }
 
 #[tokio::test]
-async fn a_full_master_says_so_to_each() {
-    let servers = Servers::start(1).await;
-    let redlock = patient(servers.urls()).await;
-    assert!(
+async fn a_full_master_says_so_to_each_and_takes_back_what_it_has() {
+    for fencing in BOTH {
+        let servers = Servers::start(1).await;
+        let redlock = build(servers.urls(), |builder| builder.fencing(fencing())).await;
+        // Half of the names have been locked before, so that a fence stands there.
+        let locks: Result<Vec<_>, _> = acquire_many(&redlock).await.into_iter().collect();
+        let mut locks = locks.expect("there is memory yet");
+        let kept = locks.split_off(MANY / 2);
+        let released = join_all(locks.into_iter().map(Lock::release)).await;
+        assert!(released.iter().all(Result::is_ok), "{released:?}");
+        let full = ["CONFIG", "SET", "maxmemory", "1"];
+        assert!(servers[0].command(&full).await.is_ok());
+        for (number, result) in acquire_many(&redlock).await.into_iter().enumerate() {
+            let error = result.expect_err("no memory");
+            let outcomes = error.outcomes().unwrap();
+            if number < MANY / 2 {
+                let text = server_error(outcomes, 0);
+                assert!(text.starts_with("OOM "), "{number}: {text}");
+            }
+        }
+        let released = join_all(kept.into_iter().map(Lock::release)).await;
+        assert!(released.iter().all(Result::is_ok), "{released:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_is_not_permitted_is_told_so_and_is_none() {
+    for fencing in BOTH {
+        let servers = Servers::start(1).await;
+        let redlock = build(servers.urls(), |builder| builder.fencing(fencing())).await;
+        let locks: Result<Vec<_>, _> = acquire_many(&redlock).await.into_iter().collect();
+        let locks = locks.expect("all are free");
+        let rules = ["ACL", "SETUSER", "default", "-del", "-delex", "-delifeq"];
+        servers[0].command(&rules).await;
         servers[0]
-            .command(&["CONFIG", "SET", "maxmemory", "1"])
-            .await
-            .is_ok()
-    );
-    for result in acquire_many(&redlock).await {
-        let error = result.expect_err("no memory");
-        let text = server_error(error.outcomes().unwrap(), 0);
-        assert!(text.starts_with("OOM "), "{text}");
+            .command(&["ACL", "SETUSER", "default", "-del"])
+            .await;
+        for result in join_all(locks.into_iter().map(Lock::release)).await {
+            let error = result.expect_err("it may delete nothing");
+            let text = error.to_string();
+            let is_told = text.contains("NOPERM") || text.contains("can't run this command");
+            assert!(is_told, "{text}");
+        }
+        assert!(servers[0].get(&job(MANY - 1)).await.is_some());
     }
 }
 
