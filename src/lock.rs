@@ -207,11 +207,6 @@ impl Lock {
         let span = debug_span!(target: TARGET, "release", %resources, token = %self.token());
         let had_expired = !self.is_valid();
         let mut release = self.claim.release();
-        let queue = &self.claim.terms().core.queue;
-        if queue.is_wanted(&resources) {
-            release.round().send();
-            queue.freed(&resources);
-        }
         let (verdict, is_lost) = async {
             let verdict = release.round().verdict().await;
             let is_lost = verdict != Verdict::Won && release.round().is_lost().await;

@@ -251,14 +251,6 @@ impl<'a> Wait<'a> {
                 std::future::pending::<()>().await;
             }
         };
-        // Behind our own release a request is sent at once; but where other processes want it too, not
-        // before they have heard of that.
-        let freed_here = async {
-            match &self.ticket {
-                Some(ticket) if listens && window.is_zero() => ticket.freed().await,
-                _ => std::future::pending().await,
-            }
-        };
         let freed_by_time = async {
             match free_at {
                 Some(free_at) if !core.breaks(Mutant::NoPolling) => sleep_until(free_at).await,
@@ -270,7 +262,6 @@ impl<'a> Wait<'a> {
             () = core.shutdown.cancelled() => return Ok(()),
             () = sleep_until(end) => false,
             () = freed_by_time => true,
-            () = freed_here => true,
             () = freed => true,
             never = self.be_heard_of(end) => match never {},
         };

@@ -42,8 +42,6 @@ struct Place {
     number: u64,
     resources: Resources,
     turn: Notify,
-    /// Somebody of this process has given back what this one waits for.
-    freed: Notify,
     /// When it has to be heard of again at the latest, once it is first.
     due: Mutex<Instant>,
 }
@@ -75,7 +73,6 @@ impl Queue {
             number,
             resources: resources.clone(),
             turn: Notify::new(),
-            freed: Notify::new(),
             due: Mutex::new(Instant::now()),
         });
         lines.add(&place);
@@ -84,24 +81,6 @@ impl Queue {
         Ticket {
             queue: Arc::clone(self),
             place,
-        }
-    }
-
-    /// Does anybody of this process wait for one of these?
-    pub(crate) fn is_wanted(&self, resources: &Resources) -> bool {
-        let lines = self.lines();
-        !lines.of.is_empty() && resources.iter().any(|name| lines.of.contains_key(name))
-    }
-
-    /// A lock on these is on its way back to the masters: what whoever is first sends to them from now on
-    /// comes after that.
-    pub(crate) fn freed(&self, resources: &Resources) {
-        let lines = self.lines();
-        let of_names = resources.iter().filter_map(|name| lines.of.get(name));
-        for (_, front) in of_names.filter_map(|line| line.places.first_key_value()) {
-            if lines.is_front(front) {
-                front.freed.notify_one();
-            }
         }
     }
 
@@ -167,14 +146,6 @@ impl Ticket {
     /// [`is_awaited`](Self::is_awaited) knows.
     pub(crate) async fn turn(&self) {
         self.place.turn.notified().await;
-    }
-
-    /// Waits until somebody of this process has given back what this one waits for.
-    ///
-    /// # Cancel safety
-    /// Loses nothing.
-    pub(crate) async fn freed(&self) {
-        self.place.freed.notified().await;
     }
 
     /// Promises to be heard of again by then.

@@ -6,7 +6,6 @@ mod api;
 mod extension;
 mod fences;
 mod guard;
-mod handing_on;
 mod inspect;
 mod limits;
 mod quorums;
