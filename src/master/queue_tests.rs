@@ -275,11 +275,12 @@ async fn what_is_late_before_it_was_sent_is_never_sent() {
     let _first = sent(&queue, &["a"], LONG);
     let _second = sent(&queue, &["b"], LONG);
     turn().await;
-    let _late = sent(&queue, &["c"], MS);
+    let late = sent(&queue, &["c"], MS);
     let _patient = sent(&queue, &["d"], LONG);
     advance(3 * MS).await;
     turn().await;
     assert_eq!(noted(&queue).concat(), ["a", "b", "d"]);
+    assert_eq!(late.reply().await, Err(MasterError::Timeout));
 }
 
 #[tokio::test(start_paused = true)]
