@@ -31,10 +31,10 @@ impl Wait<'_> {
         }
     }
 
-    /// Promises to be heard of again by then.
-    pub(super) fn promise(&self, due: Instant) {
+    /// Promises to be heard of again when what it begins now has ended, by then.
+    pub(super) fn promise(&self, end: Instant) {
         if let Some(ticket) = &self.ticket {
-            ticket.due(due);
+            ticket.busy_until(end);
         }
     }
 }

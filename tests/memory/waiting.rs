@@ -363,6 +363,20 @@ async fn a_waiter_that_sleeps_for_long_keeps_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_waiter_whose_attempt_takes_long_keeps_its_place() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, |settings| {
+        unlimited(settings).command_timeout(TTL / 2)
+    })
+    .await;
+    (0..3).for_each(|master| masters.hang(master));
+    let (_, tasks) = line_up(&redlock, 3).await;
+    sleep(TTL * 2 / 5).await;
+    assert_eq!(masters.calls(0), 1, "the first one's, which is under way");
+    tasks.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_holds_one_and_wants_another_is_not_kept_by_a_waiter_for_both() {
     let masters = MemoryMasters::new(3);
     let redlock = crate::client(&masters, unlimited).await;
