@@ -24,6 +24,8 @@ struct Noted {
     /// One permit for each answer.
     answers: Semaphore,
     error: Option<MasterError>,
+    /// Why nothing may be sent now.
+    refusal: Mutex<Option<MasterError>>,
 }
 
 impl Noted {
@@ -33,6 +35,7 @@ impl Noted {
             sent: Mutex::default(),
             answers: Semaphore::new(0),
             error,
+            refusal: Mutex::default(),
         };
         Queue::new(wire, 1, Background::new())
     }
@@ -55,7 +58,7 @@ impl Wire for Noted {
     }
 
     fn admit(&self) -> Result<(), MasterError> {
-        Ok(())
+        lock_noted(&self.refusal).clone().map_or(Ok(()), Err)
     }
 
     async fn send(&self, request: &Request, _: Duration) -> Reply {
@@ -239,6 +242,19 @@ async fn what_is_late_before_it_was_sent_is_never_sent() {
     advance(3 * MS).await;
     turn().await;
     assert_eq!(noted(&queue).concat(), ["a", "b", "d"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_sent_is_refused_at_once_and_never_stands_in_the_queue() {
+    let queue = Noted::queue(None);
+    let _first = sent(&queue, &["a"], LONG);
+    *lock_noted(&queue.0.wire.refusal) = Some(MasterError::Unresponsive);
+    let mut call = queue.call(&request(&["b"]), LONG);
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let refused = Poll::Ready(Err(MasterError::Unresponsive));
+    assert_eq!(call.as_mut().poll(&mut cx), refused);
+    turn().await;
+    assert_eq!(noted(&queue), [["a"]]);
 }
 
 #[tokio::test(start_paused = true)]
