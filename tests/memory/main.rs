@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod api;
+mod crowds;
 mod extension;
 mod fences;
 mod guard;
 mod inspect;
+mod keeping;
 mod limits;
+mod notices;
 mod quorums;
 mod runtimes;
 mod suspended;

@@ -279,6 +279,23 @@ async fn the_wait_limit_holds_in_the_queue_and_tells_what_the_first_has_heard() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limit_that_is_short_beside_the_command_timeout_is_waited_for_too() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, |settings| {
+        unlimited(settings).command_timeout(TTL).wait_limit(TTL / 2)
+    })
+    .await;
+    let held = redlock.acquire(["a"], TTL).await.unwrap();
+    let (served, tasks) = line_up(&redlock, 1).await;
+    sleep(TTL / 4).await;
+    held.release().await.unwrap();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(*served.lock().unwrap(), [0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn retries_are_used_up_in_the_queue_too() {
     let masters = MemoryMasters::new(3);
     let redlock = crate::client(&masters, unlimited).await;
@@ -313,14 +330,23 @@ async fn one_attempt_is_made_without_standing_in_the_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_nobody_polls_does_not_keep_the_others_from_the_lock() {
-    for patience in [unlimited, by_news_alone] {
+    let unlimited: fn(Settings) -> Settings = unlimited;
+    for (patience, knows_of_others) in [
+        (unlimited, false),
+        (by_news_alone, false),
+        (by_news_alone, true),
+    ] {
         let masters = MemoryMasters::new(3);
         let redlock = crate::client(&masters, patience).await;
         let held = redlock.acquire(["a"], HOUR).await.unwrap();
         let mut aside = Box::pin(redlock.acquire(["a"], TTL));
-        // It is first, and is never polled again.
+        // It is first.
         assert!(timeout(10 * MS, &mut aside).await.is_err());
         let (served, tasks) = line_up(&redlock, 3).await;
+        if knows_of_others {
+            assert!(timeout(10 * MS, &mut aside).await.is_err());
+        }
+        // And is not polled any more.
         held.release().await.unwrap();
         let released = Instant::now();
         for task in tasks {
