@@ -15,6 +15,7 @@ mod quorums;
 mod runtimes;
 mod suspended;
 mod tracing;
+mod wait_limits;
 mod waiting;
 
 use fredlock::{Redlock, Settings, testing::MemoryMasters};
