@@ -26,7 +26,7 @@ use fred::{
 use tokio::{
     runtime::Handle,
     sync::broadcast::error::RecvError,
-    time::{Instant, sleep, timeout},
+    time::{Instant, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -153,13 +153,6 @@ impl Tracking {
         let mut task = AbortOnDropHandle::new(client.connect());
         let mut number = 0;
         loop {
-            let mut count = session.count.subscribe();
-            let unused = async {
-                if count.wait_for(|&count| count == 0).await.is_err() {
-                    return;
-                }
-                sleep(LINGER).await;
-            };
             tokio::select! {
                 biased;
                 () = self.closed.cancelled() => break,
@@ -193,7 +186,7 @@ impl Tracking {
                         Err(_) => break,
                     }
                 },
-                () = unused => if self.forget(&session) { break },
+                () = session.unused() => if self.forget(&session) { break },
             }
         }
         // Not only at the end of the task: a goodbye may take its time.

@@ -13,12 +13,13 @@ use fred::{
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
+    time::sleep,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     super::exchange::{custom, meaning},
-    ASK_TIMEOUT,
+    ASK_TIMEOUT, LINGER,
 };
 use crate::{outcome::MasterError, resources::Resources};
 
@@ -58,6 +59,20 @@ impl Session {
             count: watch::Sender::new(0),
             ended: CancellationToken::new(),
             closed: CancellationToken::new(),
+        }
+    }
+
+    /// Waits until nobody has been interested for a while.
+    pub(super) async fn unused(&self) {
+        let mut count = self.count.subscribe();
+        loop {
+            drop(count.wait_for(|&count| count == 0).await);
+            tokio::select! {
+                biased;
+                // Somebody comes, who may be gone again by the time that this is looked at.
+                _ = count.changed() => {}
+                () = sleep(LINGER) => return,
+            }
         }
     }
 
@@ -151,6 +166,7 @@ impl Drop for Interest {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -187,5 +203,24 @@ mod tests {
         drop(one);
         assert_eq!(*session.count.borrow(), 0);
         assert!(session.watchers().of.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_is_unused_a_while_after_the_last_waiter_and_not_after_an_earlier_one() {
+        let session = Arc::new(Session::new(Client::default()));
+        let first = interest(&session, &["a"]);
+        let mut unused = Box::pin(session.unused());
+        assert!(
+            timeout(LINGER * 2, &mut unused).await.is_err(),
+            "it is used"
+        );
+        drop(first);
+        for _ in 0..5 {
+            assert!(timeout(LINGER / 2, &mut unused).await.is_err());
+            // One that leaves before anybody looks.
+            drop(interest(&session, &["a"]));
+        }
+        assert!(timeout(LINGER * 9 / 10, &mut unused).await.is_err());
+        assert!(timeout(LINGER, &mut unused).await.is_ok());
     }
 }
