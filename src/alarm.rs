@@ -45,7 +45,6 @@ pub(crate) async fn rouse<F: Future>(since: Instant, step: Duration, future: F) 
 ///
 /// It does nothing where there is one thread only, which a wake cannot help, and whose clock may be
 /// paused.
-#[derive(Debug)]
 pub(crate) struct Rouser {
     alarm: Option<Alarm>,
     at: Instant,
@@ -57,7 +56,7 @@ impl Rouser {
     pub(crate) fn new(since: Instant, step: Duration) -> Self {
         let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
         Self {
-            alarm: (!is_alone).then(Alarm::default),
+            alarm: (!is_alone).then(|| Alarm::of(&CLOCK)),
             at: since,
             step,
         }
@@ -76,10 +75,11 @@ impl Rouser {
 }
 
 /// One alarm, which rings once. Dropping it takes it back.
-#[derive(Debug, Default)]
-struct Alarm(Option<Setting>);
+struct Alarm {
+    clock: &'static Clock,
+    setting: Option<Setting>,
+}
 
-#[derive(Debug)]
 struct Setting {
     key: Key,
     waker: Waker,
@@ -89,24 +89,29 @@ struct Setting {
 type Key = (Instant, u64);
 
 impl Alarm {
+    fn of(clock: &'static Clock) -> Self {
+        let setting = None;
+        Self { clock, setting }
+    }
+
     fn set(&mut self, at: Instant, cx: &Context<'_>) {
-        if let Some(Setting { key, waker }) = &self.0
+        if let Some(Setting { key, waker }) = &self.setting
             && key.0 == at
             && waker.will_wake(cx.waker())
         {
             return;
         }
         self.take_back();
-        self.0 = Some(Setting {
-            key: CLOCK.set(at, cx.waker().clone()),
+        self.setting = Some(Setting {
+            key: self.clock.set(at, cx.waker().clone()),
             waker: cx.waker().clone(),
         });
     }
 
     fn take_back(&mut self) {
-        if let Some(Setting { key, .. }) = self.0.take() {
+        if let Some(Setting { key, .. }) = self.setting.take() {
             // Dropped after the lock is free: a waker may own what has an alarm of its own.
-            let waker = CLOCK.state().alarms.remove(&key);
+            let waker = self.clock.state().alarms.remove(&key);
             drop(waker);
         }
     }
@@ -118,21 +123,15 @@ impl Drop for Alarm {
     }
 }
 
-static CLOCK: Clock = Clock {
-    state: Mutex::new(State {
-        alarms: BTreeMap::new(),
-        next_number: 0,
-        sleeps_until: None,
-        is_running: false,
-        suspended: Duration::ZERO,
-    }),
-    changed: Condvar::new(),
-};
+/// That of the process.
+static CLOCK: Clock = Clock::new(suspended_so_far);
 
-/// All alarms of the process, and the one thread that rings them, which lives while there are any.
+/// Alarms, and the one thread that rings them, which lives while there are any.
 struct Clock {
     state: Mutex<State>,
     changed: Condvar,
+    /// How long the machine was suspended in all.
+    suspended: fn() -> Duration,
 }
 
 struct State {
@@ -146,6 +145,20 @@ struct State {
 }
 
 impl Clock {
+    const fn new(suspended: fn() -> Duration) -> Self {
+        Self {
+            state: Mutex::new(State {
+                alarms: BTreeMap::new(),
+                next_number: 0,
+                sleeps_until: None,
+                is_running: false,
+                suspended: Duration::ZERO,
+            }),
+            changed: Condvar::new(),
+            suspended,
+        }
+    }
+
     fn set(&'static self, at: Instant, waker: Waker) -> Key {
         let mut state = self.state();
         let key = (at, state.next_number);
@@ -163,10 +176,10 @@ impl Clock {
 
     fn run(&self) {
         let mut state = self.state();
-        state.suspended = suspended_so_far();
+        state.suspended = (self.suspended)();
         loop {
             let now = Instant::now();
-            let mut due = state.roused_by(suspended_so_far());
+            let mut due = state.roused_by((self.suspended)());
             while let Some(first) = state.alarms.first_entry()
                 && first.key().0 <= now
             {
@@ -209,51 +222,5 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::time::sleep;
-
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    /// A future that counts its polls, and ends after so many.
-    async fn polled(times: u32) {
-        let mut polls = 0;
-        poll_fn(|_| {
-            polls += 1;
-            if polls > times {
-                std::task::Poll::Ready(())
-            } else {
-                std::task::Poll::Pending
-            }
-        })
-        .await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn a_future_that_nothing_else_wakes_is_polled_again_and_again() {
-        let begun = Instant::now();
-        rouse(begun + 20 * MS, 10 * MS, polled(3)).await;
-        assert!(begun.elapsed() >= 40 * MS, "{:?}", begun.elapsed());
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn an_earlier_alarm_does_not_wait_for_a_later_one() {
-        let begun = Instant::now();
-        let later = tokio::spawn(rouse(begun + 3600 * 1000 * MS, MS, polled(1)));
-        sleep(20 * MS).await;
-        rouse(begun + 40 * MS, MS, polled(1)).await;
-        later.abort();
-        assert!(begun.elapsed() < 1000 * MS, "{:?}", begun.elapsed());
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-    async fn what_has_ended_or_was_dropped_leaves_no_alarm() {
-        let far = Instant::now() + 7200 * 1000 * MS;
-        rouse(far, MS, sleep(MS)).await;
-        let dropped = tokio::time::timeout(MS, rouse(far, MS, std::future::pending::<()>()));
-        assert!(dropped.await.is_err());
-        let at_far = |key: &&Key| key.0 == far;
-        assert_eq!(CLOCK.state().alarms.keys().filter(at_far).count(), 0);
-    }
-}
+#[path = "alarm_tests.rs"]
+mod tests;

@@ -1,7 +1,6 @@
 //! When an acquisition may ask the masters: its place in the queue, and what ends a pause.
 
 use std::{
-    convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -15,7 +14,7 @@ use crate::{
     attempt::{Cause, Failed},
     clock::after,
     core::Core,
-    error::{AcquireError, Attempts},
+    error::AcquireError,
     mutant::Mutant,
     quorum,
     resources::Resources,
@@ -24,24 +23,21 @@ use crate::{
 };
 
 pub(crate) mod crowd;
+mod end;
 mod news;
+mod pauses;
+mod presence;
 pub(crate) mod queue;
 
+use pauses::Pauses;
+use presence::LOOK_AFTER;
 use queue::Ticket;
-
-/// How often those behind look whether whoever is first is late, and how often it is heard of while
-/// somebody stands behind it.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// Others do not wait for longer for an attempt, whatever the command timeout is.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 
 /// More turns missed than these make nobody any quicker.
 const MISSED_MAX: u32 = 15;
-
-/// How many attempts may be made within one pause because masters said that the lock is free: where
-/// they say so for ever, it is the pauses that count.
-const EARLY_MAX: u32 = 16;
 
 /// The way of one acquisition from attempt to attempt.
 ///
@@ -50,7 +46,6 @@ const EARLY_MAX: u32 = 16;
 pub(crate) struct Wait<'a> {
     core: &'a Arc<Core>,
     resources: &'a Resources,
-    settings: &'a Settings,
     command_timeout: Duration,
     begun: Instant,
     deadline: Option<Instant>,
@@ -63,12 +58,9 @@ pub(crate) struct Wait<'a> {
     courtesy: Duration,
     /// Is the attempt that is under way, or comes next, made because masters said that it is free?
     is_early: bool,
-    early_left: u32,
     /// How often somebody else was quicker when the lock was free.
     missed: AtomicU32,
-    pauses: [Option<Box<dyn Iterator<Item = Duration> + Send + Sync>>; 2],
-    /// The end of the pause under way; an attempt before that end does not use it up.
-    pause_end: Option<Instant>,
+    pauses: Pauses<'a>,
     /// When the busy masters, and those in quarantine, say that a quorum of them is free.
     free_at: Option<Instant>,
     sent: Instant,
@@ -90,7 +82,6 @@ impl<'a> Wait<'a> {
         Self {
             core,
             resources,
-            settings,
             command_timeout,
             begun,
             // A limit beyond what the clock can tell is none.
@@ -106,10 +97,8 @@ impl<'a> Wait<'a> {
                 Duration::ZERO
             },
             is_early: false,
-            early_left: EARLY_MAX,
             missed: AtomicU32::new(0),
-            pauses: [None, None],
-            pause_end: None,
+            pauses: Pauses::new(settings),
             free_at: None,
             sent: begun,
             count: 0,
@@ -211,8 +200,7 @@ impl<'a> Wait<'a> {
             () = sleep_until(end) => {}
         }
         if Instant::now() >= pause_end {
-            self.pause_end = None;
-            self.early_left = EARLY_MAX;
+            self.pauses.end();
             self.is_ready = ticket.may_pass();
         }
         Ok(())
@@ -236,8 +224,8 @@ impl<'a> Wait<'a> {
             end = end.min(last_chance);
         }
         let is_busy = matches!(&self.failed, Some(failed) if failed.cause == Cause::Busy);
-        let listens = is_busy && self.ticket.is_some() && self.early_left > 0;
-        let free_at = self.free_at.filter(|_| self.early_left > 0);
+        let listens = is_busy && self.ticket.is_some() && self.pauses.may_be_early();
+        let free_at = self.free_at.filter(|_| self.pauses.may_be_early());
         if self.core.breaks(Mutant::NoPolling) && is_busy {
             end = self.deadline.unwrap_or_else(|| after(Duration::MAX));
         }
@@ -269,10 +257,9 @@ impl<'a> Wait<'a> {
         self.is_early = is_early;
         if is_early {
             self.free_at = None;
-            self.early_left -= 1;
+            self.pauses.early();
         } else if end == pause_end {
-            self.pause_end = None;
-            self.early_left = EARLY_MAX;
+            self.pauses.end();
         }
         Ok(())
     }
@@ -290,49 +277,9 @@ impl<'a> Wait<'a> {
 
     /// The end of the pause under way, or of the next one.
     fn pause_end(&mut self) -> Result<Instant, AcquireError> {
-        if let Some(end) = self.pause_end {
-            return Ok(end);
-        }
-        let (index, retry) = match self.failed.as_ref().map(|failed| failed.cause) {
-            None | Some(Cause::Busy) => (0, self.settings.busy),
-            Some(Cause::NoQuorum | Cause::Quarantined | Cause::Expired) => {
-                (1, self.settings.no_quorum)
-            }
-            Some(Cause::FenceExhausted) => return Err(self.used_up()),
-        };
-        let fraction = self.core.entropy.fraction();
-        let bases = self.pauses[index].get_or_insert_with(|| Box::new(retry.bases()));
-        let Some(base) = bases.next() else {
-            return Err(self.used_up());
-        };
-        let end = after(retry.spread(base, fraction));
-        self.pause_end = Some(end);
-        Ok(end)
-    }
-
-    /// Keeps its promise to those behind, if there are any, without end.
-    async fn be_heard_of(&self, end: Instant) -> Infallible {
-        let Some(ticket) = &self.ticket else {
-            return std::future::pending().await;
-        };
-        loop {
-            let due = if ticket.is_awaited() {
-                end.min(after(LOOK_AFTER))
-            } else {
-                end
-            };
-            ticket.due(due);
-            tokio::select! {
-                () = ticket.turn() => {}
-                () = sleep_until(due) => {}
-            }
-        }
-    }
-
-    fn promise(&self, due: Instant) {
-        if let Some(ticket) = &self.ticket {
-            ticket.due(due);
-        }
+        let cause = self.failed.as_ref().map(|failed| failed.cause);
+        let end = self.pauses.until(cause, &self.core.entropy);
+        end.ok_or_else(|| self.used_up())
     }
 
     async fn sleep_until(&self, end: Instant) {
@@ -340,38 +287,6 @@ impl<'a> Wait<'a> {
             biased;
             () = sleep_until(end) => {}
             () = self.core.shutdown.cancelled() => {}
-        }
-    }
-
-    fn timed_out(&self) -> AcquireError {
-        let waited = self.begun.elapsed();
-        AcquireError::Timeout {
-            waited,
-            last: Box::new(self.used_up()),
-        }
-    }
-
-    /// What the last attempt came to; or, where none was made, the last one of those in front.
-    fn used_up(&self) -> AcquireError {
-        let (heard, ahead) = match &self.ticket {
-            Some(ticket) if !self.is_first => ticket.heard(),
-            _ => (None, 0),
-        };
-        let failed = self.failed.clone().or(heard);
-        let cause = failed.as_ref().map_or(Cause::Busy, |failed| failed.cause);
-        let attempts = Box::new(Attempts {
-            resources: self.resources.clone(),
-            count: self.count,
-            ahead,
-            waited: self.begun.elapsed(),
-            outcomes: failed.map(|failed| failed.outcomes).unwrap_or_default(),
-        });
-        match cause {
-            Cause::Busy => AcquireError::Busy(attempts),
-            Cause::NoQuorum => AcquireError::NoQuorum(attempts),
-            Cause::Quarantined => AcquireError::Quarantined(attempts),
-            Cause::Expired => AcquireError::Expired(attempts),
-            Cause::FenceExhausted => AcquireError::FenceExhausted(attempts),
         }
     }
 }

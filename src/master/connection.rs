@@ -9,10 +9,7 @@ use std::{
 use fred::{
     clients::Client,
     interfaces::{ClientLike, EventInterface},
-    types::{
-        Value,
-        config::{Config, ConnectionConfig},
-    },
+    types::config::{Config, ConnectionConfig},
 };
 use tokio::{
     sync::{Notify, watch},
@@ -22,17 +19,18 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     epoch::{Epoch, Line},
-    exchange::{exchange, hardened},
-    identity::{Identity, Registry},
+    exchange::hardened,
+    identity::Registry,
     native::Abilities,
-    scripts::{Hashes, SOURCES},
+    scripts::Hashes,
     watchdog::Watchdog,
 };
 use crate::{outcome::MasterError, telemetry};
 
-/// How long the look at a connection may take, and how soon it is repeated if it failed.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+mod look;
+
+use look::{LOOK_AGAIN, Look};
+
 /// How soon a client is replaced whose task has ended.
 const REPLACE_AFTER: Duration = Duration::from_millis(200);
 /// How long a polite goodbye may take: a hung server answers none.
@@ -94,14 +92,6 @@ impl Admission {
             Err(MasterError::ConnectionLost(anew))
         }
     }
-}
-
-/// What a look came to.
-enum Look {
-    Done,
-    Again,
-    /// It took the question and gave no answer.
-    Hung,
 }
 
 /// Why a client is of no more use.
@@ -264,89 +254,6 @@ impl Connection {
                 },
             }
         }
-    }
-
-    /// The server has to be looked at before it may vote (again).
-    fn lost(&self, error: MasterError) {
-        self.standing.send_if_modified(|standing| {
-            let is_news = !matches!(standing, Standing::Unfit(_));
-            if is_news {
-                *standing = Standing::Unseen(error);
-            }
-            is_news
-        });
-    }
-
-    /// A new connection leads to whoever is there now.
-    fn doubt(&self) {
-        self.standing.send_if_modified(|standing| {
-            let was_fit = matches!(standing, Standing::Fit(_));
-            if was_fit {
-                let error = MasterError::NotConnected(NOT_LOOKED_AT.to_owned());
-                *standing = Standing::Unseen(error);
-            }
-            was_fit
-        });
-    }
-
-    /// Looks at the server: its run id, role and mode, and what it can do.
-    async fn look(&self, line: &Line) -> Look {
-        let client = &line.client;
-        // Before the question: an answer by a later connection fits no earlier epoch.
-        let epoch = line.now();
-        let info = match exchange(self, client, "INFO", Vec::new(), LOOK_TIMEOUT).await {
-            Ok(info) => info,
-            Err(MasterError::Timeout) => return Look::Hung,
-            Err(error) => {
-                self.lost(error);
-                return Look::Again;
-            }
-        };
-        self.watchdog.answered();
-        let Some(identity) = info.as_string().as_deref().and_then(Identity::parse) else {
-            let error = MasterError::Unexpected("INFO names no run id".to_owned());
-            self.standing.send_replace(Standing::Unseen(error));
-            return Look::Again;
-        };
-        if let Err(objection) = self.registry.admit(&self.name, &identity) {
-            let error = MasterError::Unfit(objection);
-            let is_news = self.standing.send_if_modified(|standing| {
-                let is_news = !matches!(standing, Standing::Unfit(known) if *known == error);
-                *standing = Standing::Unfit(error.clone());
-                is_news
-            });
-            if is_news {
-                telemetry::master_unfit(&self.name, &error);
-            }
-            // A replica may be promoted without a new connection.
-            return Look::Again;
-        }
-        self.abilities.found(identity.native);
-        if !matches!(*self.standing.borrow(), Standing::Fit(known) if known == epoch) {
-            self.load_scripts(client).await;
-            telemetry::master_connected(&self.name, &identity.server);
-            self.standing.send_replace(Standing::Fit(epoch));
-        }
-        Look::Done
-    }
-
-    /// On every connection: a server that has restarted has forgotten them.
-    async fn load_scripts(&self, client: &Client) {
-        let loads = SOURCES
-            .into_iter()
-            .enumerate()
-            .map(async |(script, source)| {
-                let arguments = vec![
-                    Value::from_static_str("LOAD"),
-                    Value::from_static_str(source),
-                ];
-                let hash = exchange(self, client, "SCRIPT", arguments, LOOK_TIMEOUT).await;
-                // Where it is not permitted, scripts are sent whole.
-                if let Some(hash) = hash.ok().and_then(|hash| hash.as_string()) {
-                    self.hashes.learn(script, hash);
-                }
-            });
-        futures::future::join_all(loads).await;
     }
 
     fn error_slot(&self) -> MutexGuard<'_, String> {

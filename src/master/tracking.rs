@@ -10,25 +10,23 @@
 //! or the user's permissions do not allow for any of it, waiters poll.
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use fred::{
-    bytes_utils::Str,
     clients::Client,
     interfaces::{ClientLike, EventInterface, TrackingInterface},
     types::{
-        Key, RespVersion, Value,
+        RespVersion, Value,
         config::{Config, ConnectionConfig},
     },
 };
 use tokio::{
     runtime::Handle,
-    sync::{Notify, broadcast::error::RecvError, watch},
-    time::{Instant, sleep, timeout},
+    sync::broadcast::error::RecvError,
+    time::{Instant, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -37,6 +35,10 @@ use super::{
     exchange::{custom, hardened, meaning},
 };
 use crate::{outcome::MasterError, resources::Resources, telemetry};
+
+mod session;
+
+use session::{Interest, Session};
 
 /// How long the connection stays after the last waiter: the next one often comes soon.
 const LINGER: Duration = Duration::from_secs(1);
@@ -64,33 +66,6 @@ struct State {
     session: Option<Arc<Session>>,
     refused_until: Option<Instant>,
     refusal_was_told: bool,
-}
-
-/// One client, and who waits for what on it.
-struct Session {
-    client: Client,
-    /// The number of the connection on which the server tells; `None` while there is none.
-    line: watch::Sender<Option<u64>>,
-    watchers: Mutex<Watchers>,
-    count: watch::Sender<usize>,
-    /// It is of no more use.
-    ended: CancellationToken,
-    /// And its connection is gone.
-    closed: CancellationToken,
-}
-
-#[derive(Default)]
-struct Watchers {
-    next: u64,
-    of: HashMap<Str, HashMap<u64, Arc<Notify>>>,
-}
-
-/// The interest of one waiter; dropping it ends that.
-struct Interest {
-    session: Arc<Session>,
-    resources: Resources,
-    number: u64,
-    changed: Arc<Notify>,
 }
 
 impl Tracking {
@@ -178,13 +153,6 @@ impl Tracking {
         let mut task = AbortOnDropHandle::new(client.connect());
         let mut number = 0;
         loop {
-            let mut count = session.count.subscribe();
-            let unused = async {
-                if count.wait_for(|&count| count == 0).await.is_err() {
-                    return;
-                }
-                sleep(LINGER).await;
-            };
             tokio::select! {
                 biased;
                 () = self.closed.cancelled() => break,
@@ -218,7 +186,7 @@ impl Tracking {
                         Err(_) => break,
                     }
                 },
-                () = unused => if self.forget(&session) { break },
+                () = session.unused() => if self.forget(&session) { break },
             }
         }
         // Not only at the end of the task: a goodbye may take its time.
@@ -269,105 +237,6 @@ async fn turn_on(client: &Client) -> Result<(), MasterError> {
     reply.map(drop).map_err(|error| meaning(&error))
 }
 
-impl Session {
-    fn new(client: Client) -> Self {
-        Self {
-            client,
-            line: watch::Sender::new(None),
-            watchers: Mutex::default(),
-            count: watch::Sender::new(0),
-            ended: CancellationToken::new(),
-            closed: CancellationToken::new(),
-        }
-    }
-
-    fn tell(&self, keys: &[Key]) {
-        let watchers = self.watchers();
-        let interested = keys
-            .iter()
-            .filter_map(|key| watchers.of.get(key.as_str()?))
-            .flat_map(HashMap::values);
-        interested.for_each(|watcher| watcher.notify_one());
-    }
-
-    /// Some pushes were missed.
-    fn tell_all(&self) {
-        let watchers = self.watchers();
-        let all = watchers.of.values().flat_map(HashMap::values);
-        all.for_each(|watcher| watcher.notify_one());
-    }
-
-    fn watchers(&self) -> MutexGuard<'_, Watchers> {
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Interest {
-    fn new(session: Arc<Session>, resources: Resources) -> Self {
-        let changed = Arc::new(Notify::new());
-        let number = {
-            let mut watchers = session.watchers();
-            watchers.next += 1;
-            let number = watchers.next;
-            for name in resources.key_texts() {
-                let of = watchers.of.entry(name.clone()).or_default();
-                of.insert(number, Arc::clone(&changed));
-            }
-            number
-        };
-        session.count.send_modify(|count| *count += 1);
-        Self {
-            session,
-            resources,
-            number,
-            changed,
-        }
-    }
-
-    /// Asks whether none of the keys is there; the server tells of the next change of each from then
-    /// on.
-    ///
-    /// In a task of its own, which waits for every answer though this is dropped: whoever leaves
-    /// early must not leave questions in the queue of a server that hangs.
-    async fn are_free(&self, runtime: &Handle) -> Result<bool, MasterError> {
-        let (session, resources) = (Arc::clone(&self.session), self.resources.clone());
-        let asking = runtime.spawn(async move {
-            let questions = resources.iter().map(async |name| {
-                let key = vec![Value::String(name.into())];
-                let reply = custom(&session.client, "GET", key, ASK_TIMEOUT).await;
-                reply.map_err(|error| meaning(&error))
-            });
-            let replies = futures::future::join_all(questions).await;
-            if replies.contains(&Err(MasterError::Timeout)) {
-                // It hangs: no further question is queued for it.
-                session.ended.cancel();
-            }
-            let replies: Result<Vec<_>, _> = replies.into_iter().collect();
-            replies.map(|replies| replies.iter().all(Value::is_null))
-        });
-        let ended = || MasterError::ConnectionLost("the runtime has ended".into());
-        asking.await.unwrap_or_else(|_| Err(ended()))
-    }
-}
-
-impl Drop for Interest {
-    fn drop(&mut self) {
-        {
-            let mut watchers = self.session.watchers();
-            for name in self.resources.iter() {
-                let Some(of) = watchers.of.get_mut(name) else {
-                    continue;
-                };
-                of.remove(&self.number);
-                if of.is_empty() {
-                    watchers.of.remove(name);
-                }
-            }
-        }
-        self.session.count.send_modify(|count| *count -= 1);
-    }
-}
-
 impl fmt::Debug for Tracking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The configuration holds a password.
@@ -376,3 +245,7 @@ impl fmt::Debug for Tracking {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+#[path = "tracking_tests.rs"]
+mod tests;

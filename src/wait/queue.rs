@@ -42,8 +42,15 @@ struct Place {
     number: u64,
     resources: Resources,
     turn: Notify,
-    /// When it has to be heard of again at the latest, once it is first.
-    due: Mutex<Instant>,
+    due: Mutex<Due>,
+}
+
+/// When one that is first has to be heard of again at the latest.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    at: Instant,
+    /// It is at something that takes until then: whoever comes meanwhile does not hasten it.
+    is_firm: bool,
 }
 
 /// A place in the lines of all resources of one acquisition. Dropping it hands the place on.
@@ -73,7 +80,7 @@ impl Queue {
             number,
             resources: resources.clone(),
             turn: Notify::new(),
-            due: Mutex::new(Instant::now()),
+            due: Mutex::new(Due::at(Instant::now())),
         });
         lines.add(&place);
         lines.rouse_fronts(&place);
@@ -105,7 +112,7 @@ impl Ticket {
         let now = Instant::now();
         {
             let mut due = self.place.due();
-            *due = now.max(*due);
+            due.at = now.max(due.at);
         }
         loop {
             let late = lines
@@ -150,7 +157,15 @@ impl Ticket {
 
     /// Promises to be heard of again by then.
     pub(crate) fn due(&self, due: Instant) {
-        *self.place.due() = due;
+        *self.place.due() = Due::at(due);
+    }
+
+    /// Promises the same, but not to be heard of any sooner, whoever comes.
+    pub(crate) fn busy_until(&self, end: Instant) {
+        *self.place.due() = Due {
+            at: end,
+            is_firm: true,
+        };
     }
 
     /// Lets those behind know what came of an attempt.
@@ -203,7 +218,9 @@ impl Lines {
             if let Some((_, front)) = line.places.first_key_value() {
                 let soon = Instant::now() + LATE;
                 let mut due = front.due();
-                *due = soon.min(*due);
+                if !due.is_firm {
+                    due.at = soon.min(due.at);
+                }
                 front.turn.notify_one();
             }
         }
@@ -224,7 +241,7 @@ impl Lines {
         }
         for front in next {
             if self.is_front(&front) {
-                *front.due() = Instant::now();
+                *front.due() = Due::at(Instant::now());
                 front.turn.notify_one();
             }
         }
@@ -241,12 +258,19 @@ impl Lines {
 }
 
 impl Place {
-    fn due(&self) -> MutexGuard<'_, Instant> {
+    fn due(&self) -> MutexGuard<'_, Due> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_late(&self, now: Instant) -> bool {
-        now > *self.due() + LATE
+        now > self.due().at + LATE
+    }
+}
+
+impl Due {
+    fn at(at: Instant) -> Self {
+        let is_firm = false;
+        Self { at, is_firm }
     }
 }
 

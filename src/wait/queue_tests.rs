@@ -65,6 +65,26 @@ async fn one_that_is_first_and_is_not_heard_of_is_passed_over_and_may_come_back(
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_comes_meanwhile_hastens_a_pause_and_no_attempt() {
+    for is_attempt in [false, true] {
+        let queue = queue();
+        let one = queue.enter(&named(&["a"]));
+        let end = Instant::now() + LATE * 10;
+        if is_attempt {
+            one.busy_until(end);
+        } else {
+            one.due(end);
+        }
+        let two = queue.enter(&named(&["a"]));
+        assert!(has_turn(&one).await, "it is awaited from now on");
+        advance(LATE * 3).await;
+        assert_eq!(two.is_first(), !is_attempt);
+        advance(LATE * 9).await;
+        assert!(two.is_first());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn whose_turn_comes_late_has_its_time_from_then() {
     let queue = queue();
     let [one, two, three] = [(); 3].map(|()| queue.enter(&named(&["a"])));

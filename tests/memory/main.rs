@@ -3,15 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod api;
+mod crowds;
 mod extension;
 mod fences;
 mod guard;
 mod inspect;
+mod keeping;
 mod limits;
+mod notices;
 mod quorums;
 mod runtimes;
 mod suspended;
 mod tracing;
+mod wait_limits;
 mod waiting;
 
 use fredlock::{Redlock, Settings, testing::MemoryMasters};

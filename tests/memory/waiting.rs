@@ -1,15 +1,12 @@
 //! Waiting: who comes first is served first, and what wakes a waiter.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use fredlock::{
-    AcquireError, Redlock, Retry, Settings,
+    Redlock, Retry, Settings,
     testing::{Fate, MemoryMasters, Message, MessageKind},
 };
 use tokio::{
@@ -17,17 +14,17 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-const TTL: Duration = Duration::from_secs(10);
-const HOUR: Duration = Duration::from_secs(3_600);
-const MS: Duration = Duration::from_millis(1);
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
+pub(crate) const MS: Duration = Duration::from_millis(1);
 
 /// Waits for ever; between two attempts an hour, unless something wakes it.
-fn by_news_alone(settings: Settings) -> Settings {
+pub(crate) fn by_news_alone(settings: Settings) -> Settings {
     let retry = Retry::default().unlimited();
     settings.retry(retry.delay(HOUR).jitter(Duration::ZERO))
 }
 
-fn unlimited(settings: Settings) -> Settings {
+pub(crate) fn unlimited(settings: Settings) -> Settings {
     settings.retry(Retry::default().unlimited())
 }
 
@@ -40,7 +37,10 @@ fn no_news(message: &Message) -> Fate {
 }
 
 /// Tasks that all want "a", one after the other, and note who gets it.
-async fn line_up(redlock: &Redlock, count: usize) -> (Arc<Mutex<Vec<usize>>>, Vec<JoinHandle<()>>) {
+pub(crate) async fn line_up(
+    redlock: &Redlock,
+    count: usize,
+) -> (Arc<Mutex<Vec<usize>>>, Vec<JoinHandle<()>>) {
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = Vec::new();
     for number in 0..count {
@@ -188,139 +188,24 @@ async fn extensions_of_the_holder_do_not_make_waiters_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_always_said_to_be_free_and_never_is_costs_a_bounded_number_of_attempts() {
-    let masters = MemoryMasters::new(3);
-    let (servers, acquires) = (masters.clone(), Arc::new(AtomicUsize::new(0)));
-    let count = Arc::clone(&acquires);
-    masters.set_network(move |message| {
-        match message.kind {
-            MessageKind::Watch => drop(servers.delete(message.master, "a")),
-            MessageKind::Acquire => {
-                count.fetch_add(1, Ordering::Relaxed);
-                servers.set(message.master, "a", "another", None);
-            }
-            _ => {}
-        }
-        Fate::default()
-    });
-    let redlock = crate::client(&masters, by_news_alone).await;
-    let (_, tasks) = line_up(&redlock, 1).await;
-    sleep(Duration::from_secs(60)).await;
-    let attempts = acquires.load(Ordering::Relaxed) / 3;
-    assert!((2..=17).contains(&attempts), "{attempts} within one pause");
-    tasks[0].abort();
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_attempt_that_somebody_else_is_quicker_than_uses_up_no_retry() {
-    let masters = MemoryMasters::new(3);
-    let redlock = crate::client(&masters, |settings| {
-        let retry = Retry::default().count(3).delay(Duration::from_secs(1));
-        settings.retry(retry.jitter(Duration::ZERO))
-    })
-    .await;
-    let others_take_it = || {
-        for master in 0..3 {
-            masters.delete(master, "a");
-            masters.set(master, "a", "another", None);
-        }
-    };
-    others_take_it();
-    let begun = Instant::now();
-    let waiting = tokio::spawn(async move { redlock.acquire(["a"], TTL).await });
-    for _ in 0..10 {
-        sleep(50 * MS).await;
-        others_take_it();
-    }
-    let error = waiting.await.unwrap().unwrap_err();
-    let took = begun.elapsed();
-    assert!(took >= Duration::from_secs(3), "{took:?}: {error}");
-    assert!(
-        matches!(&error, AcquireError::Busy(attempts) if attempts.count > 4),
-        "{error}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_wait_limit_holds_in_the_queue_and_tells_what_the_first_has_heard() {
-    let masters = MemoryMasters::new(3);
-    let redlock = crate::client(&masters, unlimited).await;
-    redlock.acquire(["a"], HOUR).await.unwrap().forget();
-    let (_, tasks) = line_up(&redlock, 2).await;
-    sleep(MS).await;
-    let hasty = redlock.with(|settings| settings.wait_limit(Duration::from_secs(1)));
-    let begun = Instant::now();
-    let error = timeout(TTL, hasty.acquire(["a"], TTL))
-        .await
-        .expect("a limit")
-        .unwrap_err();
-    assert!(begun.elapsed() <= Duration::from_secs(1) + MS);
-    assert!(error.is_busy(), "{error}");
-    let text = error.to_string();
-    assert!(text.contains("behind 2 of this process"), "{text}");
-    assert!(text.contains("memory-2 held for"), "{text}");
-    let AcquireError::Timeout { last, .. } = error else {
-        panic!("{error}");
-    };
-    assert!(matches!(*last, AcquireError::Busy(attempts) if attempts.count == 0));
-
-    masters.stop(0);
-    masters.stop(1);
-    sleep(Duration::from_secs(1)).await;
-    let error = timeout(TTL, hasty.acquire(["a"], TTL))
-        .await
-        .expect("a limit")
-        .unwrap_err();
-    assert!(
-        !error.is_busy() && error.to_string().contains("not connected"),
-        "{error}"
-    );
-    tasks.iter().for_each(JoinHandle::abort);
-}
-
-#[tokio::test(start_paused = true)]
-async fn retries_are_used_up_in_the_queue_too() {
-    let masters = MemoryMasters::new(3);
-    let redlock = crate::client(&masters, unlimited).await;
-    redlock.acquire(["a"], HOUR).await.unwrap().forget();
-    let (_, tasks) = line_up(&redlock, 2).await;
-    let begun = Instant::now();
-    let usual = redlock.with(|settings| settings.retry(Retry::default()));
-    let error = usual.acquire(["a"], TTL).await.unwrap_err();
-    assert!(matches!(error, AcquireError::Busy(_)), "{error}");
-    let took = begun.elapsed();
-    assert!((1_000 * MS..=3_020 * MS).contains(&took), "{took:?}");
-    tasks.iter().for_each(JoinHandle::abort);
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_attempt_is_made_without_standing_in_the_queue() {
-    let masters = MemoryMasters::new(3);
-    let redlock = crate::client(&masters, unlimited).await;
-    let held = redlock.acquire(["a", "b"], HOUR).await.unwrap();
-    let (_, tasks) = line_up(&redlock, 3).await;
-    sleep(MS).await;
-    let begun = Instant::now();
-    let error = redlock.try_acquire(["a"], TTL).await.unwrap_err();
-    assert!(
-        matches!(&error, AcquireError::Busy(a) if a.count == 1),
-        "{error}"
-    );
-    assert_eq!((begun.elapsed(), redlock.waiting()), (Duration::ZERO, 3));
-    tasks.iter().for_each(JoinHandle::abort);
-    drop(held);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_waiter_that_nobody_polls_does_not_keep_the_others_from_the_lock() {
-    for patience in [unlimited, by_news_alone] {
+    let unlimited: fn(Settings) -> Settings = unlimited;
+    for (patience, knows_of_others) in [
+        (unlimited, false),
+        (by_news_alone, false),
+        (by_news_alone, true),
+    ] {
         let masters = MemoryMasters::new(3);
         let redlock = crate::client(&masters, patience).await;
         let held = redlock.acquire(["a"], HOUR).await.unwrap();
         let mut aside = Box::pin(redlock.acquire(["a"], TTL));
-        // It is first, and is never polled again.
+        // It is first.
         assert!(timeout(10 * MS, &mut aside).await.is_err());
         let (served, tasks) = line_up(&redlock, 3).await;
+        if knows_of_others {
+            assert!(timeout(10 * MS, &mut aside).await.is_err());
+        }
+        // And is not polled any more.
         held.release().await.unwrap();
         let released = Instant::now();
         for task in tasks {
@@ -363,6 +248,20 @@ async fn a_waiter_that_sleeps_for_long_keeps_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_waiter_whose_attempt_takes_long_keeps_its_place() {
+    let masters = MemoryMasters::new(3);
+    let redlock = crate::client(&masters, |settings| {
+        unlimited(settings).command_timeout(TTL / 2)
+    })
+    .await;
+    (0..3).for_each(|master| masters.hang(master));
+    let (_, tasks) = line_up(&redlock, 3).await;
+    sleep(TTL * 2 / 5).await;
+    assert_eq!(masters.calls(0), 1, "the first one's, which is under way");
+    tasks.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_holds_one_and_wants_another_is_not_kept_by_a_waiter_for_both() {
     let masters = MemoryMasters::new(3);
     let redlock = crate::client(&masters, unlimited).await;
@@ -392,23 +291,4 @@ async fn sets_without_a_common_resource_do_not_wait_for_each_other() {
     assert_eq!(begun.elapsed(), Duration::ZERO);
     tasks.iter().for_each(JoinHandle::abort);
     drop(held);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_shutdown_ends_every_wait() {
-    let masters = MemoryMasters::new(3);
-    let redlock = crate::client(&masters, by_news_alone).await;
-    redlock.acquire(["a"], HOUR).await.unwrap().forget();
-    let waiting: Vec<_> = (0..3)
-        .map(|_| {
-            let redlock = redlock.clone();
-            tokio::spawn(async move { redlock.acquire(["a"], TTL).await })
-        })
-        .collect();
-    sleep(MS).await;
-    assert!(redlock.shutdown(Duration::from_secs(1)).await);
-    for task in waiting {
-        let result = task.await.unwrap();
-        assert!(matches!(result, Err(AcquireError::ShutDown)), "{result:?}");
-    }
 }

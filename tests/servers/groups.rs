@@ -1,7 +1,9 @@
 //! Operations that wait for the same master travel together, and each is as if it were alone.
 
 use std::{
+    collections::HashSet,
     pin::pin,
+    sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -10,19 +12,24 @@ use fredlock::{AcquireError, Answer, Fencing, Lock, MasterError, Redlock, Retry}
 use futures::future::join_all;
 
 use crate::acquirers::{
-    AT_ONCE, BOTH, PATIENCE, Stopwatch, TTL, answer, build, hold_replies, on_all, patient, relays,
-    server_error, settled, urls,
+    AT_ONCE, BOTH, PATIENCE, Stopwatch, TTL, answer, build, hold_replies, master_error, on_all,
+    patient, relays, server_error, settled, urls,
 };
-use crate::support::{eventually, server::Server, servers::Servers};
+use crate::support::{
+    eventually,
+    fake::{FakeServer, raw},
+    server::Server,
+    servers::Servers,
+};
 
 /// So many that most of them wait.
-const MANY: usize = 200;
+pub(crate) const MANY: usize = 200;
 
-fn job(number: usize) -> String {
+pub(crate) fn job(number: usize) -> String {
     format!("job-{number}")
 }
 
-async fn acquire_many(redlock: &Redlock) -> Vec<Result<Lock, AcquireError>> {
+pub(crate) async fn acquire_many(redlock: &Redlock) -> Vec<Result<Lock, AcquireError>> {
     join_all((0..MANY).map(|number| redlock.try_acquire([job(number)], TTL))).await
 }
 
@@ -154,6 +161,40 @@ async fn a_release_that_is_not_permitted_is_told_so_and_is_none() {
         }
         assert!(servers[0].get(&job(MANY - 1)).await.is_some());
     }
+}
+
+#[tokio::test]
+async fn a_reply_that_has_not_a_part_for_each_is_nobodys() {
+    let server = Server::start().await;
+    let travelled = Arc::new(Mutex::new(HashSet::new()));
+    let together = Arc::clone(&travelled);
+    // Without fencing, one that goes by itself is no script; and a key is a lock.
+    let fake = FakeServer::over(&server, move |command| {
+        let keys: usize = match &command[0][..] {
+            "EVALSHA" | "EVAL" => command[2].parse().unwrap(),
+            _ => return None,
+        };
+        let keys = command[3..3 + keys].iter().cloned();
+        together.lock().unwrap().extend(keys);
+        Some(raw::array(&[raw::int(0)]))
+    })
+    .await;
+    let redlock = build([fake.url()], |builder| builder.fencing(Fencing::Off)).await;
+    let results = acquire_many(&redlock).await;
+    let travelled = travelled.lock().unwrap().clone();
+    assert!(travelled.len() > MANY / 2, "{}", travelled.len());
+    for (number, result) in results.iter().enumerate() {
+        let has_travelled = travelled.contains(&job(number));
+        match result {
+            Ok(_) => assert!(!has_travelled, "{number}"),
+            Err(error) => {
+                assert!(has_travelled, "{number}: {error}");
+                let error = master_error(error.outcomes().unwrap(), 0);
+                assert!(matches!(error, MasterError::Unexpected(_)), "{error}");
+            }
+        }
+    }
+    results.into_iter().flatten().for_each(Lock::forget);
 }
 
 #[tokio::test]

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use fredlock::{Answer, Builder, InitialiseError, InitialiseState, Lock, Redlock};
-
+use futures::future::join_all;
 use tokio::time::sleep;
 
 use crate::acquirers::{AT_ONCE, BOTH, TTL, answer, build, relays, settled, urls};
+use crate::groups::{acquire_many, job};
 use crate::support::eventually;
 use crate::support::relay::Relay;
 use crate::support::server::Server;
@@ -209,4 +210,39 @@ async fn the_guard_costs_one_call_for_each_command_and_none_without_it() {
         assert!(redlock.shutdown(AT_ONCE).await);
     }
     assert_eq!(processed[0] + 3, processed[1]);
+}
+
+/// Each as if it had come by itself.
+#[tokio::test]
+async fn what_travels_together_is_guarded_too() {
+    for fencing in BOTH {
+        let servers = Servers::start(1).await;
+        servers[0].set(MARKER, "1").await;
+        let change = |builder: Builder| builder.fencing(fencing()).restart_guard(GUARD);
+        let redlock = build(servers.urls(), change).await;
+        let mut locks = Vec::new();
+        for (number, result) in acquire_many(&redlock).await.into_iter().enumerate() {
+            let lock = result.expect("it remembers");
+            assert_eq!(servers[0].get(&job(number)).await, Some(lock.value()));
+            locks.push(lock);
+        }
+        let extended = join_all(locks.iter_mut().map(|lock| lock.extend(2 * TTL))).await;
+        assert!(extended.iter().all(Result::is_ok), "{extended:?}");
+        let released = join_all(locks.into_iter().map(Lock::release)).await;
+        assert!(released.iter().all(Result::is_ok), "{released:?}");
+        settled(&redlock).await;
+        assert_eq!(servers[0].get(MARKER).await.as_deref(), Some("1"));
+        assert_eq!(servers[0].pttl(MARKER).await, -1);
+        assert_eq!(servers[0].pttl(QUARANTINE).await, -2);
+
+        servers[0].flush_all().await;
+        for result in acquire_many(&redlock).await {
+            let error = result.expect_err("it has forgotten");
+            let said = answer(error.outcomes().unwrap(), 0);
+            assert!(matches!(said, Answer::Quarantined { .. }), "{error}");
+        }
+        settled(&redlock).await;
+        let keys = servers[0].keys().await;
+        assert!(!keys.iter().any(|key| key.starts_with("job-")), "{keys:?}");
+    }
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fredlock::{Builder, Fencing, Lock, Redlock, Retry};
+use fredlock::{Fencing, Retry};
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
@@ -16,45 +16,8 @@ use tokio::{
 use crate::acquirers::{
     AT_ONCE, BOTH, PATIENCE, Stopwatch, TTL, build, hold_replies, relays, settled, urls,
 };
-use crate::support::servers::Servers;
-use crate::support::{eventually, server::Server};
-
-/// Clients that wait for ever, and ask again after so long.
-async fn asking_every(
-    delay: Duration,
-    urls: impl IntoIterator<Item = String>,
-    change: impl FnOnce(Builder) -> Builder,
-) -> Redlock {
-    let retry = Retry::default().unlimited().delay(delay);
-    let redlock = build(urls, change).await;
-    redlock.with(|settings| settings.retry(retry.jitter(Duration::ZERO)))
-}
-
-fn acquire(redlock: &Redlock) -> JoinHandle<Lock> {
-    let redlock = redlock.clone();
-    tokio::spawn(async move { redlock.acquire(["job"], TTL).await.unwrap() })
-}
-
-/// How many keys some client wants to be told of.
-async fn tracked_keys(server: &Server) -> u64 {
-    let stats = server.info("stats").await;
-    stats["tracking_total_keys"].parse().unwrap()
-}
-
-async fn tracking_clients(server: &Server) -> u64 {
-    let clients = server.info("clients").await;
-    clients["tracking_clients"].parse().unwrap()
-}
-
-/// All of these masters will tell the waiter.
-async fn listens(servers: impl IntoIterator<Item = &Server>) {
-    for server in servers {
-        eventually("the waiter listens", AT_ONCE, async || {
-            tracked_keys(server).await > 0
-        })
-        .await;
-    }
-}
+use crate::support::{eventually, servers::Servers};
+use crate::waiters::{acquire, asking_every, listens, tracking_clients};
 
 #[tokio::test]
 async fn a_release_hands_the_lock_to_the_next_waiter_at_once() {
@@ -273,48 +236,6 @@ async fn a_thousand_waiters_of_one_process_are_one_to_the_masters() {
         drop(task.await);
     }
     assert_eq!(redlock.waiting(), 0);
-}
-
-#[tokio::test]
-async fn the_connection_for_notices_is_there_only_while_somebody_waits() {
-    let servers = Servers::start(3).await;
-    let redlock = asking_every(PATIENCE, servers.urls(), |b| b).await;
-    let held = redlock.acquire(["job"], TTL).await.unwrap();
-    for server in &servers {
-        assert_eq!(server.connected_clients().await, 1);
-    }
-    for _ in 0..2 {
-        let waiting = acquire(&redlock);
-        for server in &servers {
-            eventually("it is opened", AT_ONCE, async || {
-                tracking_clients(server).await == 1
-            })
-            .await;
-            eventually("it is the second", AT_ONCE, async || {
-                server.connected_clients().await == 2
-            })
-            .await;
-        }
-        waiting.abort();
-        for server in &servers {
-            eventually("it is closed", AT_ONCE, async || {
-                server.connected_clients().await == 1
-            })
-            .await;
-        }
-    }
-    // A shutdown does not wait for that.
-    let waiting = acquire(&redlock);
-    listens(&servers).await;
-    waiting.abort();
-    drop(held);
-    assert!(redlock.shutdown(AT_ONCE).await);
-    for server in &servers {
-        eventually("nothing is left", AT_ONCE, async || {
-            server.connected_clients().await == 0
-        })
-        .await;
-    }
 }
 
 /// The queue is for each process; across processes everybody comes to have a turn.
