@@ -211,7 +211,9 @@ impl Redlock {
         let call = self.core.background.begin_call();
         // Its memory is not to stay for as long as the routine runs.
         let lock = Box::pin(self.acquire(resources, ttl)).await?;
-        using::run(&self.core, &self.settings, call, lock, ttl, routine).await
+        let kept = using::keep(&self.core, &self.settings, lock, ttl);
+        drop(call);
+        using::run(kept, self.settings.abort_mode, routine).await
     }
 
     /// Ends the use of the masters, for all clones: no new lock is given, the signal of every running

@@ -3,7 +3,7 @@
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
-use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     core::Core,
@@ -14,33 +14,28 @@ use crate::{
     signal::{Lease, LostReason, Signal},
 };
 
-/// Runs the routine while a keeper extends the lock, and waits for the release.
+/// A lock that a keeper extends, and releases once this is gone.
+pub(crate) struct Kept {
+    lease: Arc<Lease>,
+    stop: DropGuard,
+    started: oneshot::Receiver<()>,
+    released: oneshot::Receiver<()>,
+}
+
+/// Gives the lock to a keeper, which is a task of its own from then on.
 ///
-/// # Cancel safety
-/// Dropping the future, or a panic of the routine, drops `stop`; the keeper then releases.
-pub(crate) async fn run<F, Fut>(
-    core: &Arc<Core>,
-    settings: &Settings,
-    call: TaskTrackerToken,
-    lock: Lock,
-    ttl: Duration,
-    routine: F,
-) -> Result<Fut::Output, UsingError<Fut::Output>>
-where
-    F: FnOnce(Signal) -> Fut,
-    Fut: Future,
-{
+/// (No part of the future below: that would have room for the lock, for as long as the routine runs.)
+pub(crate) fn keep(core: &Core, settings: &Settings, lock: Lock, ttl: Duration) -> Kept {
     let lease = Arc::new(Lease::new(
         lock.fence(),
         lock.valid_until(),
         lock.outcomes().clone(),
     ));
     let stop = CancellationToken::new();
-    let stop_on_drop = stop.clone().drop_guard();
     let keeper = Keeper::new(
         lock,
         Arc::clone(&lease),
-        stop,
+        stop.clone(),
         core.shutdown.clone(),
         settings,
         ttl,
@@ -49,14 +44,40 @@ where
     let (released_tx, released) = oneshot::channel();
     let keeper = Box::new(keeper);
     core.background.spawn(keeper.run(started_tx, released_tx));
-    drop(call);
+    Kept {
+        lease,
+        stop: stop.drop_guard(),
+        started,
+        released,
+    }
+}
+
+/// Runs the routine, and waits for the release.
+///
+/// # Cancel safety
+/// Dropping the future, or a panic of the routine, drops `stop`; the keeper then releases.
+pub(crate) async fn run<F, Fut>(
+    kept: Kept,
+    abort_mode: AbortMode,
+    routine: F,
+) -> Result<Fut::Output, UsingError<Fut::Output>>
+where
+    F: FnOnce(Signal) -> Fut,
+    Fut: Future,
+{
+    let Kept {
+        lease,
+        stop,
+        started,
+        released,
+    } = kept;
     // A task that was only just spawned may wait in a place of this thread from which no other
     // takes it; the routine may block this thread. So it has to have started. (The
     // keeper drops its end of either channel; nothing is ever sent.)
     drop(started.await);
 
     let signal = Signal::new(Arc::clone(&lease));
-    let output = match settings.abort_mode {
+    let output = match abort_mode {
         // The ttl is too short, the start was too long in coming, or it is time to shut down.
         _ if signal.is_aborted() => None,
         AbortMode::Cooperative => Some(routine(signal).await),
@@ -72,7 +93,7 @@ where
     };
     // Compares the clock: was it ours to the very end?
     let reason = lease.lose(LostReason::Ended);
-    drop(stop_on_drop);
+    drop(stop);
     drop(released.await);
     match (output, reason) {
         (Some(output), LostReason::Ended) => Ok(output),
