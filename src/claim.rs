@@ -284,7 +284,7 @@ impl Terms {
             return;
         }
         let Some(_permit) = self.core.background.cleanup_permit() else {
-            return telemetry::cleanup_left_to_ttl(&self.resources, left.len());
+            return self.left_to_ttl(left.len());
         };
         let mut delay = RETRY_DELAY_MIN;
         while !left.is_empty() && Instant::now() + delay < gone_by {
@@ -311,8 +311,13 @@ impl Terms {
             left = failed.map(|(_, &index)| index).collect();
         }
         if !left.is_empty() {
-            telemetry::cleanup_left_to_ttl(&self.resources, left.len());
+            self.left_to_ttl(left.len());
         }
+    }
+
+    fn left_to_ttl(&self, masters: usize) {
+        telemetry::cleanup_left_to_ttl(&self.resources, masters);
+        self.core.meter.left_to_ttl();
     }
 
     fn unanswered(&self, outcomes: &Outcomes) -> Vec<usize> {

@@ -23,7 +23,13 @@ use tokio::{
 use super::{
     Asking, CALL_TIMEOUT_MIN, Call, Calling, Master, Question, Reply, Request, Sight, Watch,
 };
-use crate::{background::Background, clock::after, outcome::MasterError, resources::Resources};
+use crate::{
+    background::Background,
+    clock::after,
+    meter::{Asked, MasterMeter},
+    outcome::MasterError,
+    resources::Resources,
+};
 
 /// The most operations in one group. A master does nothing else meanwhile: 64 take it about half a
 /// millisecond.
@@ -78,6 +84,8 @@ struct Inner<W> {
     /// So many calls may be under way by themselves; what comes then is queued.
     direct_max: usize,
     background: Background,
+    /// Counts every operation once, where its reply is known whoever listens.
+    meter: MasterMeter,
     state: Mutex<State>,
 }
 
@@ -96,6 +104,7 @@ struct State {
 struct Waiting {
     request: Request,
     deadline: Instant,
+    asked: Asked,
     reply: oneshot::Sender<Reply>,
 }
 
@@ -107,6 +116,7 @@ impl<W: Wire> Queue<W> {
     /// Groups are driven in the background given, whoever waits for them.
     pub(crate) fn new(wire: W, direct_max: usize, background: Background) -> Self {
         Self(Arc::new(Inner {
+            meter: MasterMeter::new(wire.name()),
             wire,
             direct_max,
             background,
@@ -175,7 +185,8 @@ impl<W: Wire> Future for QueueCall<W> {
                         let inner = Arc::clone(&self.inner);
                         Stage::Direct(Box::pin(direct(inner, request, timeout)))
                     } else {
-                        self.inner.wire.admit()?;
+                        let admitted = self.inner.wire.admit();
+                        admitted.inspect_err(|error| self.inner.meter.failed(error))?;
                         Stage::Queued(self.inner.enqueue(request, after(timeout)))
                     };
                 }
@@ -192,7 +203,10 @@ impl<W: Wire> Calling for QueueCall<W> {
 
 async fn direct<W: Wire>(inner: Arc<Inner<W>>, request: Request, timeout: Duration) -> Reply {
     let _place = Place(&inner.state);
-    inner.wire.send(&request, timeout).await
+    let asked = Asked::now();
+    let reply = inner.wire.send(&request, timeout).await;
+    inner.meter.answered(asked, &reply);
+    reply
 }
 
 impl<W: Wire> Inner<W> {
@@ -210,6 +224,7 @@ impl<W: Wire> Inner<W> {
         state.waiting.push_back(Waiting {
             request,
             deadline,
+            asked: Asked::now(),
             reply,
         });
         let is_first = !std::mem::replace(&mut state.is_flushing, true);
@@ -245,6 +260,8 @@ impl<W: Wire> Inner<W> {
             // more is no reason: a lock is to stand on all masters, though a quorum was enough to wait for.)
             if first.deadline > now {
                 group.push(first);
+            } else {
+                self.meter.failed(&MasterError::Timeout);
             }
         }
         if group.is_empty() {
@@ -263,7 +280,12 @@ impl<W: Wire> Inner<W> {
         let left = left.max(CALL_TIMEOUT_MIN);
         let (requests, listeners): (Vec<_>, Vec<_>) = group
             .into_iter()
-            .map(|waiting| (waiting.request, waiting.reply))
+            .map(|waiting| {
+                (
+                    waiting.request,
+                    (waiting.deadline, waiting.asked, waiting.reply),
+                )
+            })
             .unzip();
         let replies = match &requests[..] {
             [request] => Ok(vec![self.wire.send(request, left).await]),
@@ -273,10 +295,16 @@ impl<W: Wire> Inner<W> {
             Ok(replies) => replies.into_iter(),
             Err(error) => vec![Err(error); requests.len()].into_iter(),
         };
-        for listener in listeners {
+        let now = Instant::now();
+        for (deadline, asked, listener) in listeners {
             let reply = replies
                 .next()
                 .unwrap_or_else(|| Err(MasterError::Unexpected("no reply of its own".to_owned())));
+            if deadline < now {
+                self.meter.failed(&MasterError::Timeout);
+            } else {
+                self.meter.answered(asked, &reply);
+            }
             // Whoever gave up was told already.
             drop(listener.send(reply));
         }

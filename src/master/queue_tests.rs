@@ -24,6 +24,8 @@ struct Noted {
     /// One permit for each answer.
     answers: Semaphore,
     error: Option<MasterError>,
+    /// Why nothing may be sent.
+    refusal: Mutex<Option<MasterError>>,
 }
 
 impl Noted {
@@ -33,6 +35,7 @@ impl Noted {
             sent: Mutex::default(),
             answers: Semaphore::new(0),
             error,
+            refusal: Mutex::default(),
         };
         Queue::new(wire, 1, Background::new())
     }
@@ -55,7 +58,7 @@ impl Wire for Noted {
     }
 
     fn admit(&self) -> Result<(), MasterError> {
-        Ok(())
+        lock_noted(&self.refusal).clone().map_or(Ok(()), Err)
     }
 
     async fn send(&self, request: &Request, _: Duration) -> Reply {
@@ -248,6 +251,47 @@ async fn an_operation_that_nobody_listens_to_any_more_is_sent_all_the_same() {
     drop(sent(&queue, &["b"], LONG));
     turn().await;
     assert_eq!(noted(&queue).concat(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_sent_is_refused_at_once_and_stands_in_no_queue() {
+    let queue = Noted::queue(None);
+    let _first = sent(&queue, &["a"], LONG);
+    *lock_noted(&queue.0.wire.refusal) = Some(MasterError::Unresponsive);
+    let refused = queue.call(&request(&["b"]), LONG).await;
+    assert_eq!(refused, Err(MasterError::Unresponsive));
+    turn().await;
+    assert_eq!(noted(&queue).concat(), ["a"]);
+}
+
+#[cfg(feature = "metrics")]
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_sent_and_what_was_late_before_it_was_are_counted_as_failed_once() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let queue = ::metrics::with_local_recorder(&recorder, || Noted::queue(None));
+    let count = |kind| {
+        let text = recorder.handle().render();
+        let start = format!("fredlock_master_errors_total{{master=\"noted\",error=\"{kind}\"}} ");
+        let count = text.lines().find_map(|line| line.strip_prefix(&start));
+        count.expect("there from the start").to_owned()
+    };
+    let _first = sent(&queue, &["a"], LONG);
+    let _second = sent(&queue, &["b"], LONG);
+    turn().await;
+    let _late = sent(&queue, &["c"], MS);
+    advance(3 * MS).await;
+    turn().await;
+    assert_eq!(
+        (count("timeout"), count("unresponsive")),
+        ("1".into(), "0".into())
+    );
+    *lock_noted(&queue.0.wire.refusal) = Some(MasterError::Unresponsive);
+    let refused = queue.call(&request(&["d"]), LONG).await;
+    refused.expect_err("it may not be sent");
+    assert_eq!(
+        (count("timeout"), count("unresponsive")),
+        ("1".into(), "1".into())
+    );
 }
 
 #[test]
