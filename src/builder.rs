@@ -13,6 +13,7 @@ use crate::{
     entropy::Entropy,
     fence::{FenceMemory, Fencing},
     fleet::{self, Fleet, Source},
+    meter::Meter,
     quorum::Quorum,
     redlock::Redlock,
     settings::{Settings, whole_ttl},
@@ -327,6 +328,9 @@ impl Builder {
     /// no longer than that lives, wherever it is called from. (Each `#[tokio::test]` has a runtime of
     /// its own: do not share one between them in a `static`.)
     ///
+    /// With the feature `metrics` it takes the handles of the recorder that is installed by then; one that
+    /// comes later is told nothing.
+    ///
     /// # Errors
     /// [`BuildError`] if the configuration is wrong, or a server that answered must not vote. That
     /// too few masters are up is no error here.
@@ -370,6 +374,7 @@ impl Builder {
         };
         // From here on the core closes the connections, however this ends.
         let core = Core {
+            meter: Meter::new(masters.iter().map(|master| master.name())),
             masters,
             quorum,
             fencing: self.fencing,

@@ -300,7 +300,7 @@ impl Terms {
     async fn release_again(self: Arc<Self>, mut left: Vec<usize>) {
         let gone_by = after(self.ttl_max().saturating_add(self.command_timeout));
         let Some(_permit) = self.core.background.cleanup_permit() else {
-            return telemetry::cleanup_left_to_ttl(&self.resources, left.len());
+            return self.left_to_ttl(left.len());
         };
         let mut delay = RETRY_DELAY_MIN;
         while !left.is_empty() && Instant::now() + delay < gone_by {
@@ -327,8 +327,13 @@ impl Terms {
             left = failed.map(|(_, &index)| index).collect();
         }
         if !left.is_empty() {
-            telemetry::cleanup_left_to_ttl(&self.resources, left.len());
+            self.left_to_ttl(left.len());
         }
+    }
+
+    fn left_to_ttl(&self, masters: usize) {
+        telemetry::cleanup_left_to_ttl(&self.resources, masters);
+        self.core.meter.left_to_ttl();
     }
 
     fn unanswered(&self, outcomes: &Outcomes) -> Vec<usize> {

@@ -12,6 +12,7 @@ use crate::{
     error::InvalidTtl,
     fence::{self, FenceMemory, Fencing},
     master::{FenceWrite, Master, Question, Request, Sight},
+    meter::Meter,
     mutant::Mutant,
     outcome::{MasterError, Outcomes},
     quorum::{self, Quorum},
@@ -41,6 +42,7 @@ pub(crate) struct Core {
     pub(crate) wall_clock: WallClock,
     /// What validity is measured on.
     pub(crate) clock: Clock,
+    pub(crate) meter: Meter,
     #[cfg(feature = "testing")]
     pub(crate) mutant: Option<Mutant>,
 }

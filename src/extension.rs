@@ -76,6 +76,7 @@ pub(crate) async fn extend(
             });
         }
         telemetry::extension_retried(resources, terms.token, round.outcomes());
+        terms.core.meter.extension_retried();
         last = round.into_outcomes();
         tokio::select! {
             biased;
@@ -162,6 +163,7 @@ impl Healing {
                 let core = &terms.core;
                 let master = &core.masters[index];
                 telemetry::put_back(&terms.resources, terms.token, master.name());
+                core.meter.put_back(index);
                 let request = terms.put_back_request(self.ttl, index);
                 let one = std::iter::once(master);
                 let mut call = Round::new(one, core.quorum, &request, timeout, &core.background);

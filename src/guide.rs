@@ -31,7 +31,7 @@ document!(
     settings, "../docs/settings.md"
 );
 document!(
-    /// Masters: how many, their settings, those that forget, servers, TLS, permissions.
+    /// Masters: how many, their settings, those that forget, what to watch, servers, TLS, permissions.
     operating, "../docs/operating.md"
 );
 document!(

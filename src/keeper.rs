@@ -74,7 +74,7 @@ impl Routine {
 
 impl Keeper {
     pub(crate) fn new(
-        lock: Lock,
+        mut lock: Lock,
         lease: Arc<Lease>,
         routine: oneshot::Receiver<()>,
         shutdown: CancellationToken,
@@ -83,6 +83,7 @@ impl Keeper {
     ) -> Self {
         let threshold = settings.extension_threshold_for(ttl);
         let hold_until = settings.hold_limit.map(after);
+        lock.kept();
         Self {
             lease: EndedWithKeeper(lease),
             lock,
@@ -105,6 +106,7 @@ impl Keeper {
         // A sender that is dropped is news enough.
         drop(started);
         let reason = self.keep().await;
+        self.lock.ended(&reason);
         let (resources, token) = (self.lock.resources().clone(), self.lock.token());
         let was_lost = !matches!(reason, LostReason::Ended);
         if was_lost {
@@ -138,7 +140,7 @@ impl Keeper {
                 return self.lease.0.lose(LostReason::HoldLimit);
             }
             if due.is_over()
-                && let Some(reason) = Box::pin(self.extend(ends)).await
+                && let Some(reason) = Box::pin(self.extend(&due, ends)).await
             {
                 return reason;
             }
@@ -196,7 +198,7 @@ impl Keeper {
     /// # Cancel safety
     /// The lock stays valid for what it was. What is under way is followed up elsewhere, and revives
     /// nothing.
-    async fn extend(&mut self, ends: Instant) -> Option<LostReason> {
+    async fn extend(&mut self, due: &Deadline, ends: Instant) -> Option<LostReason> {
         let step = self.alarm_step();
         let Self {
             lease: EndedWithKeeper(lease),
@@ -214,6 +216,7 @@ impl Keeper {
             }
         };
         // Where all is well it has ended long before the first alarm.
+        let counted = lock.extension_due(due);
         let extension = lock.renew(|outcomes| lease.note(outcomes));
         let extension = alarm::rouse(Instant::now() + step, step, extension);
         let result = tokio::select! {
@@ -221,11 +224,17 @@ impl Keeper {
             () = poll_fn(|cx| routine.poll_end(cx)) => return Some(lease.lose(LostReason::Ended)),
             () = shutdown.cancelled() => return Some(lease.lose(LostReason::ShutDown)),
             () = held_too_long => return Some(lease.lose(LostReason::HoldLimit)),
-            result = extension => result,
+            result = extension => Some(result),
             // The end of validity, whatever the masters do.
-            () = sleep_until(ends) => return None,
-            () = lease.over() => return None,
+            () = sleep_until(ends) => None,
+            () = lease.over() => None,
         };
+        let Some(result) = result else {
+            let reason = lease.look().err()?;
+            counted.overtaken(&reason);
+            return Some(reason);
+        };
+        counted.ended(&result);
         let outcomes = lock.outcomes().clone();
         match result {
             Ok(()) => lease.extend(lock.valid_until(), outcomes).err(),

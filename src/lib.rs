@@ -29,7 +29,8 @@
 //! does not wait.
 //!
 //! What happens is told by [`tracing`](https://docs.rs/tracing) spans and events with the target
-//! `fredlock`: losses, masters that hang or must not vote, and releases that failed as warnings.
+//! `fredlock`: losses, masters that hang or must not vote, and releases that failed as warnings. The feature
+//! `metrics` counts and times it.
 //!
 //! # Guarantees
 //!
@@ -96,6 +97,7 @@
 //! | `resources`, `token`, `label`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the queue, the scripts, and fred behind it |
 //! | `core`, `background`, `clock`, `entropy`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; random numbers; events |
+//! | `metrics`, `meter` | the names of what is counted and timed (feature `metrics`); what counts it |
 //! | `guide` | the documents of the repository, in the documentation only |
 //! | [`testing`], `mutant` | in-memory masters (feature `testing`); rules that the simulation breaks on purpose |
 //!
@@ -105,6 +107,7 @@
 //! | --- | --- |
 //! | `rustls` | TLS to the masters (`rediss://…`), by rustls with ring |
 //! | `cli` | the command-line tool `fredlock`; nothing for the library |
+//! | `metrics` | counts and times for the [`metrics`](https://docs.rs/metrics) facade, by which exporters for Prometheus and others get them; without the feature nothing is measured |
 //! | `serde` | [`Fence`] as a number in what serde reads and writes |
 //! | `testing` | in-memory masters, with faults of theirs, of their clocks and of the network, for the tests of your own service |
 //!
@@ -137,6 +140,10 @@ mod keeper;
 mod label;
 mod lock;
 mod master;
+#[cfg_attr(not(feature = "metrics"), path = "meter/off.rs")]
+mod meter;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg_attr(
     not(feature = "testing"),
     allow(dead_code, unreachable_pub, reason = "only a simulation breaks rules")

@@ -11,10 +11,12 @@ use crate::{
     extension,
     fence::Fence,
     label::{OwnerLabel, value_of},
+    meter::{Extension, Held},
     outcome::Outcomes,
     quorum::Verdict,
     resources::Resources,
     settings::whole_ttl,
+    signal::LostReason,
     telemetry::{self, TARGET},
     token::Token,
 };
@@ -45,8 +47,21 @@ pub struct Lock {
     claim: Claim,
     /// That of the acquisition.
     ttl: Duration,
-    valid_until: Deadline,
+    hold: Hold,
     outcomes: Outcomes,
+}
+
+/// For how long it is valid, and what is counted of that.
+#[derive(Debug)]
+struct Hold {
+    valid_until: Deadline,
+    counted: Held,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.counted.dropped(&self.valid_until);
+    }
 }
 
 impl Lock {
@@ -56,10 +71,14 @@ impl Lock {
         valid_until: Deadline,
         outcomes: Outcomes,
     ) -> Self {
+        let counted = claim.terms().core.meter.held();
         let lock = Self {
             claim,
             ttl,
-            valid_until,
+            hold: Hold {
+                valid_until,
+                counted,
+            },
             outcomes,
         };
         telemetry::acquired(
@@ -109,7 +128,7 @@ impl Lock {
     /// suspended.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.valid_until.left()
+        self.hold.valid_until.left()
     }
 
     /// Is validity left? Compares the clock at every call.
@@ -146,8 +165,19 @@ impl Lock {
     /// The lock stays valid for what it was. Masters may have extended their keys all the same.
     pub async fn extend(&mut self, ttl: Duration) -> Result<(), ExtendError> {
         let ttl = whole_ttl(ttl)?;
-        self.claim.terms().core.admit_ttl(ttl)?;
-        self.extend_with(ttl, false, |_| {}).await
+        let core = &self.claim.terms().core;
+        core.admit_ttl(ttl)?;
+        let counted = core.meter.extension(&self.hold.valid_until, None);
+        let result = self.extend_with(ttl, false, |_| {}).await;
+        counted.ended(&result);
+        if let Err(error) = &result {
+            let Hold {
+                counted,
+                valid_until,
+            } = &mut self.hold;
+            counted.not_extended(error, valid_until);
+        }
+        result
     }
 
     /// Extends by the ttl of the acquisition, which must be the only one this lock ever gets.
@@ -172,17 +202,23 @@ impl Lock {
             heard(answers);
         };
         let span = debug_span!(target: TARGET, "extend", resources = %terms.resources, token = %terms.token, ttl_ms = crate::core::whole_ms(ttl));
-        let extension = extension::extend(terms, self.valid_until.clone(), ttl, uniform, &mut note);
+        let extension = extension::extend(
+            terms,
+            self.hold.valid_until.clone(),
+            ttl,
+            uniform,
+            &mut note,
+        );
         match extension.instrument(span).await {
             Ok(valid_until) => {
-                self.valid_until = valid_until;
+                self.hold.valid_until = valid_until;
                 telemetry::extended(self.resources(), self.token(), self.remaining());
                 Ok(())
             }
             Err(error) => {
                 if matches!(error, ExtendError::Lost { .. }) {
                     let clock = &self.claim.terms().core.clock;
-                    self.valid_until = clock.deadline(clock.now(), Duration::ZERO);
+                    self.hold.valid_until = clock.deadline(clock.now(), Duration::ZERO);
                 }
                 Err(error)
             }
@@ -206,6 +242,11 @@ impl Lock {
         let resources = self.resources().clone();
         let span = debug_span!(target: TARGET, "release", %resources, token = %self.token());
         let had_expired = !self.is_valid();
+        let Hold {
+            counted,
+            valid_until,
+        } = &mut self.hold;
+        let counted = counted.release(valid_until);
         let mut release = self.claim.release();
         let (verdict, is_lost) = async {
             let verdict = release.round().verdict().await;
@@ -217,7 +258,7 @@ impl Lock {
         let outcomes = release.round().outcomes().clone();
         drop(release);
         telemetry::released(&resources, self.token(), &outcomes);
-        match verdict {
+        let result = match verdict {
             _ if had_expired => Err(ReleaseError::Expired {
                 resources,
                 outcomes,
@@ -231,11 +272,18 @@ impl Lock {
                 resources,
                 outcomes,
             }),
-        }
+        };
+        counted.ended(&result);
+        result
     }
 
     /// Leaves the lock to its ttl: nothing is sent, and nobody can have it before that is over.
-    pub fn forget(self) {
+    pub fn forget(mut self) {
+        let Hold {
+            counted,
+            valid_until,
+        } = &mut self.hold;
+        counted.forgotten(valid_until);
         self.claim.forget();
     }
 
@@ -245,6 +293,26 @@ impl Lock {
     }
 
     pub(crate) fn valid_until(&self) -> &Deadline {
-        &self.valid_until
+        &self.hold.valid_until
+    }
+
+    /// A keeper has it, which alone knows how it ends.
+    pub(crate) fn kept(&mut self) {
+        self.hold.counted.kept();
+    }
+
+    /// Its keeper says how it ended.
+    pub(crate) fn ended(&mut self, reason: &LostReason) {
+        let Hold {
+            counted,
+            valid_until,
+        } = &mut self.hold;
+        counted.ended(reason, valid_until);
+    }
+
+    /// Counts an extension by a keeper, which was due then.
+    pub(crate) fn extension_due(&self, due: &Deadline) -> Extension {
+        let meter = &self.claim.terms().core.meter;
+        meter.extension(&self.hold.valid_until, Some(due))
     }
 }

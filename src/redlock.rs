@@ -132,7 +132,10 @@ impl Redlock {
         let resources = Resources::parse(resources)?;
         let ttl = whole_ttl(ttl)?;
         let span = debug_span!(target: TARGET, "acquire", %resources, ttl_ms = whole_ms(ttl));
-        self.acquire_parsed(resources, ttl).instrument(span).await
+        let counted = self.core.meter.acquisition();
+        let result = self.acquire_parsed(resources, ttl).instrument(span).await;
+        counted.ended(&result);
+        result
     }
 
     /// Makes one attempt, whatever the retry policies; the wait limit holds. It does not queue behind
@@ -291,7 +294,10 @@ impl Redlock {
                 command_timeout,
                 wait.deadline(),
             );
-            match attempt.instrument(number).await {
+            let counted = self.core.meter.attempt();
+            let result = attempt.instrument(number).await;
+            counted.ended(&result);
+            match result {
                 // Dropping it takes it back.
                 Ok(_) if self.core.shutdown.is_cancelled() => return Err(AcquireError::ShutDown),
                 Ok(lock) => {

@@ -22,6 +22,7 @@ use super::{Asking, CALL_TIMEOUT_MIN, Call, Due, Master, Question, Reply, Reques
 use crate::{
     answers::{Answers, Owed},
     background::Background,
+    meter::{Asked, MasterMeter},
     outcome::MasterError,
     resources::Resources,
 };
@@ -79,6 +80,8 @@ struct Inner<W> {
     /// So many calls may be under way by themselves; what comes then is queued.
     direct_max: usize,
     background: Background,
+    /// Counts every operation once, where its reply is known whoever listens.
+    meter: MasterMeter,
     state: Mutex<State>,
 }
 
@@ -97,6 +100,7 @@ struct State {
 struct Waiting {
     request: Arc<Request>,
     deadline: Instant,
+    asked: Asked,
     owed: Owed,
 }
 
@@ -108,6 +112,7 @@ impl<W: Wire> Queue<W> {
     /// Groups are driven in the background given, whoever waits for them.
     pub(crate) fn new(wire: W, direct_max: usize, background: Background) -> Self {
         Self(Arc::new(Inner {
+            meter: MasterMeter::new(wire.name()),
             wire,
             direct_max,
             background,
@@ -131,12 +136,16 @@ impl<W: Wire> Master for Queue<W> {
         if let Some(place) = self.0.go_direct() {
             let request = Arc::clone(request);
             return Some(Box::pin(async move {
-                place.0.wire.send(&request, due.timeout).await
+                let asked = Asked::now();
+                let reply = place.0.wire.send(&request, due.timeout).await;
+                place.0.meter.answered(asked, &reply);
+                reply
             }));
         }
         self.0.enqueue(Waiting {
             request: Arc::clone(request),
             deadline: due.deadline,
+            asked: Asked::now(),
             owed: answers.owe(index),
         });
         None
@@ -209,6 +218,7 @@ impl<W: Wire> Inner<W> {
         }
         drop(state);
         for waiting in late {
+            self.meter.failed(&MasterError::Timeout);
             waiting.owed.put(Err(MasterError::Timeout));
         }
         (!group.is_empty()).then_some(group)
@@ -223,7 +233,15 @@ impl<W: Wire> Inner<W> {
         let left = left.max(CALL_TIMEOUT_MIN);
         let (requests, owed): (Vec<_>, Vec<_>) = group
             .into_iter()
-            .map(|waiting| (waiting.request, waiting.owed))
+            .map(|waiting| {
+                let Waiting {
+                    request,
+                    deadline,
+                    asked,
+                    owed,
+                } = waiting;
+                (request, (deadline, asked, owed))
+            })
             .unzip();
         let replies = match &requests[..] {
             [request] => Ok(vec![self.wire.send(request, left).await]),
@@ -233,10 +251,16 @@ impl<W: Wire> Inner<W> {
             Ok(replies) => replies.into_iter(),
             Err(error) => vec![Err(error); requests.len()].into_iter(),
         };
-        for owed in owed {
+        let now = Instant::now();
+        for (deadline, asked, owed) in owed {
             let reply = replies
                 .next()
                 .unwrap_or_else(|| Err(MasterError::Unexpected("no reply of its own".to_owned())));
+            if deadline < now {
+                self.meter.failed(&MasterError::Timeout);
+            } else {
+                self.meter.answered(asked, &reply);
+            }
             // Whoever gave up was told already.
             owed.put(reply);
         }

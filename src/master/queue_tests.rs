@@ -28,6 +28,7 @@ struct Noted {
     /// One permit for each answer.
     answers: Semaphore,
     error: Option<MasterError>,
+    /// Why nothing may be sent.
 }
 
 impl Noted {
@@ -290,6 +291,26 @@ async fn an_operation_that_nobody_listens_to_any_more_is_sent_all_the_same() {
     drop(sent(&queue, &["b"], LONG));
     turn().await;
     assert_eq!(noted(&queue).concat(), ["a", "b"]);
+}
+
+#[cfg(feature = "metrics")]
+#[tokio::test(start_paused = true)]
+async fn what_was_late_before_it_was_sent_is_counted_as_failed_once() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let queue = ::metrics::with_local_recorder(&recorder, || Noted::queue(None));
+    let count = |kind| {
+        let text = recorder.handle().render();
+        let start = format!("fredlock_master_errors_total{{master=\"noted\",error=\"{kind}\"}} ");
+        let count = text.lines().find_map(|line| line.strip_prefix(&start));
+        count.expect("there from the start").to_owned()
+    };
+    let _first = sent(&queue, &["a"], LONG);
+    let _second = sent(&queue, &["b"], LONG);
+    turn().await;
+    let _late = sent(&queue, &["c"], MS);
+    advance(3 * MS).await;
+    turn().await;
+    assert_eq!(count("timeout"), "1");
 }
 
 #[test]

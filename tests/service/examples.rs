@@ -23,7 +23,7 @@ mod election;
 use election::Election;
 
 /// Cargo puts examples beside the directory of tests.
-fn example(name: &str) -> PathBuf {
+pub(crate) fn example(name: &str) -> PathBuf {
     let mut path = std::env::current_exe().unwrap();
     path.pop();
     path.set_file_name("examples");

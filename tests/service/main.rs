@@ -5,6 +5,8 @@
 
 mod examples;
 mod health;
+#[cfg(feature = "metrics")]
+mod metrics;
 #[path = "../cli/support.rs"]
 mod support;
 
