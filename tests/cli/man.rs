@@ -114,10 +114,7 @@ async fn every_command_has_a_page_that_renders_without_warnings_and_has_its_exit
                 line.strip_prefix("       ")
                     .is_some_and(|line| line.starts_with(status))
             };
-            assert!(
-                found.iter().any(|line| is_there(line)),
-                "{name}: {status}: {found:#?}"
-            );
+            assert!(found.iter().any(is_there), "{name}: {status}: {found:#?}");
         }
         let margin = |line: &&&str| line.starts_with("       ") && !line.starts_with("        ");
         let more = usize::from(command.is_empty());

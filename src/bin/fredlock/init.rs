@@ -18,11 +18,10 @@ pub(crate) fn run(task: &args::Init) -> u8 {
     });
     match done {
         Ok(done) => {
-            let lines: String = done
+            let lines = done
                 .iter()
-                .map(|master| format!("{}  {}\n", master.master(), master.state()))
-                .collect();
-            report::print(lines.as_bytes())
+                .map(|master| format!("{}  {}\n", master.master(), master.state()));
+            report::print(lines.collect::<Vec<_>>().concat().as_bytes())
         }
         Err((status, text)) => {
             report::say(&text);

@@ -127,13 +127,10 @@ impl Reporter {
     }
 
     fn put(&self, line: Line) {
-        match self.lines.try_send(line) {
-            // No thread to write: this machine could start none, so that it is about to end.
-            Err(TrySendError::Disconnected(Line::Whole(text))) => {
-                drop(io::stderr().lock().write_all(text.as_bytes()));
-            }
-            // Full: nobody has read for a while.
-            Ok(()) | Err(_) => {}
+        // Full: nobody has read for a while. Disconnected: this machine could start no thread to write,
+        // and fredlock is about to end.
+        if let Err(TrySendError::Disconnected(Line::Whole(text))) = self.lines.try_send(line) {
+            drop(io::stderr().lock().write_all(text.as_bytes()));
         }
     }
 }
