@@ -164,4 +164,8 @@ async fn a_name_that_no_resource_has_is_a_usage_error() {
     let servers = Servers::start(1).await;
     assert_eq!(inspect(&servers, &[""]).await.0, 64);
     assert_eq!(inspect(&servers, &[]).await.0, 64);
+    // One that would steer a terminal is one, and is shown without that.
+    let (status, text) = inspect(&servers, &["a\u{1b}[2Jb"]).await;
+    assert_eq!(status, 0);
+    assert!(text.starts_with("a?[2Jb: free"), "{text:?}");
 }

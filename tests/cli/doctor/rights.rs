@@ -1,7 +1,7 @@
 //! Users who may not do or see everything.
 
 use super::{DURABLE, doctor, expect, found, healthy_two};
-use crate::support::server::Server;
+use crate::support::{server::Server, servers::Servers};
 
 /// A user of the server that may do all but some commands.
 async fn user(server: &Server, without: &[&str]) -> String {
@@ -37,6 +37,24 @@ async fn a_user_without_info_is_found() {
         found(&report)[0],
         "info broken it".replace("it", &server.addr())
     );
+}
+
+#[tokio::test]
+async fn masters_that_refuse_info_or_scripts_make_no_quorum() {
+    let servers = Servers::start_with(3, &DURABLE).await;
+    for without in ["-info", "-eval"] {
+        let mut urls = servers.urls();
+        for index in [0, 1] {
+            urls[index] = user(&servers[index], &[without]).await;
+        }
+        let (status, report) = doctor(&urls, &[]).await;
+        assert_eq!(status, 2);
+        assert_eq!(
+            found(&report)[0],
+            "quorum broken all",
+            "{without}: {report:#}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -228,7 +228,10 @@ pub(crate) const MAN: &[Note] = &[
         heading: EXAMPLES,
         intro: "",
         terms: &[
-            ("for oneself", "fredlock man ~/.local/share/man/man1"),
+            (
+                "for oneself, beside the tool",
+                "fredlock man ~/.cargo/share/man/man1",
+            ),
             (
                 "for all users, as root",
                 "fredlock man /usr/local/share/man/man1",
