@@ -1,29 +1,26 @@
 //! Building a `Redlock`: which masters, and every setting.
 
+mod connect;
+mod error;
+
 use std::{sync::Arc, time::Duration};
 
 use fred::{clients::Client, interfaces::ClientLike, types::config::Config};
-use thiserror::Error;
-use tokio_util::sync::CancellationToken;
 
+pub use self::error::BuildError;
 use crate::{
-    background::Background,
     clock::{Clock, wall_clock},
-    core::{Core, WallClock},
+    core::WallClock,
     entropy::Entropy,
-    fence::{FenceMemory, Fencing},
-    fleet::{self, Fleet, Source},
-    meter::Meter,
-    quorum::Quorum,
-    redlock::Redlock,
-    settings::{Settings, whole_ttl},
-    wait::{crowd::Crowd, queue::Queue},
+    fence::Fencing,
+    fleet::Source,
+    settings::Settings,
 };
 
 /// The most masters that one [`Redlock`] can have.
 pub const MASTERS_MAX: usize = 63;
 
-/// Collects masters and settings; made by [`Redlock::builder`].
+/// Collects masters and settings; made by [`Redlock::builder`](crate::Redlock::builder).
 ///
 /// Every client of the same resources must have the same masters: lists that share too few break
 /// exclusion.
@@ -59,71 +56,6 @@ pub struct Builder {
     mutant: Option<crate::testing::Mutant>,
     #[cfg(feature = "testing")]
     pause: Option<crate::testing::Pause>,
-}
-
-/// Why a [`Redlock`] could not be built.
-#[derive(Debug, Clone, Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// No master was given.
-    #[error("no master was given: name at least one, five as a rule")]
-    NoMasters,
-    /// More than [`MASTERS_MAX`] masters were given.
-    #[error("{count} masters were given: at most {MASTERS_MAX} are allowed")]
-    #[non_exhaustive]
-    TooManyMasters {
-        /// How many.
-        count: usize,
-    },
-    /// A URL is not of the form. The URL itself is not shown, as it may hold a password.
-    #[error("the URL of master {position} cannot be used: {reason}")]
-    #[non_exhaustive]
-    InvalidUrl {
-        /// Which one, counted from 1.
-        position: usize,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The drift factor is not from 0 to 0.5.
-    #[error("a drift factor of {0} cannot be used: it must be from 0 to 0.5")]
-    InvalidDriftFactor(f64),
-    /// The quorum is no majority of the masters, or more than there are.
-    #[error("a quorum of {quorum} of {masters} masters cannot be used: it must be from {} to {masters}", masters / 2 + 1)]
-    #[non_exhaustive]
-    InvalidQuorum {
-        /// What was asked for.
-        quorum: usize,
-        /// How many masters there are.
-        masters: usize,
-    },
-    /// The restart guard is not from 1 ms to 100 years.
-    #[error("a restart guard of {0:?} cannot be used: it must be from 1 ms to 100 years")]
-    InvalidRestartGuard(Duration),
-    /// Two masters have the same address.
-    #[error("{0} is given twice; one server must not vote twice")]
-    SameAddress(String),
-    /// A cluster is no master.
-    #[error("{0} is a cluster; masters are single servers without replication between them")]
-    Cluster(String),
-    /// Masters behind sentinels have to be allowed, since a fail-over can lose locks
-    /// ([`Builder::allow_sentinel_managed`]).
-    #[error(
-        "{0} is managed by sentinels, whose fail-over can lose locks; `allow_sentinel_managed` lets it pass"
-    )]
-    SentinelManaged(String),
-    /// The server behind an address must not vote.
-    #[error("{master} cannot be a master: {reason}")]
-    #[non_exhaustive]
-    Unfit {
-        /// Which master.
-        master: String,
-        /// Why: it is a replica, a cluster node, a sentinel, or the same server as another, which is
-        /// named.
-        reason: String,
-    },
-    /// It was called outside a tokio runtime.
-    #[error("connecting needs a tokio runtime")]
-    NoRuntime,
 }
 
 impl Default for Builder {
@@ -242,7 +174,7 @@ impl Builder {
     /// What it costs: a master that restarted is missing for that much longer, on the master one
     /// read for every command, and scripts instead of native commands under [`Fencing::Off`]. A new
     /// cluster gives no lock until the guard's time is over, unless
-    /// [`Redlock::initialise`] was called; so does one that is in use and has no marker yet. All
+    /// [`Redlock::initialise`](crate::Redlock::initialise) was called; so does one that is in use and has no marker yet. All
     /// clients of the same masters must have the same guard: one without it is let in by a master in
     /// quarantine, and with different ones the first to ask decides how long that lasts.
     pub fn restart_guard(mut self, guard: impl Into<Option<Duration>>) -> Self {
@@ -250,7 +182,7 @@ impl Builder {
         self
     }
 
-    /// Changes the settings of all calls; [`Redlock::with`] changes those of some.
+    /// Changes the settings of all calls; [`Redlock::with`](crate::Redlock::with) changes those of some.
     pub fn settings(mut self, change: impl FnOnce(Settings) -> Settings) -> Self {
         self.settings = change(self.settings);
         self
@@ -316,96 +248,6 @@ impl Builder {
     pub fn mutant(mut self, mutant: Option<crate::testing::Mutant>) -> Self {
         self.mutant = mutant;
         self
-    }
-
-    /// Connects to the masters.
-    ///
-    /// A master that is down is never waited for: this returns once every master has been looked
-    /// at or found down; 200 ms after a quorum has; and after the connect timeout in any case. The
-    /// rest joins when it comes up. A quorum is always one of all masters that were given.
-    ///
-    /// Has to be called on the runtime that is to run the background work; the [`Redlock`] is of use
-    /// no longer than that lives, wherever it is called from. (Each `#[tokio::test]` has a runtime of
-    /// its own: do not share one between them in a `static`.)
-    ///
-    /// With the feature `metrics` it takes the handles of the recorder that is installed by then; one that
-    /// comes later is told nothing.
-    ///
-    /// # Errors
-    /// [`BuildError`] if the configuration is wrong, or a server that answered must not vote. That
-    /// too few masters are up is no error here.
-    ///
-    /// # Cancel safety
-    /// Connections that were begun are closed.
-    pub async fn connect(self) -> Result<Redlock, BuildError> {
-        tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
-        if self.sources.is_empty() {
-            return Err(BuildError::NoMasters);
-        }
-        if self.sources.len() > MASTERS_MAX {
-            return Err(BuildError::TooManyMasters {
-                count: self.sources.len(),
-            });
-        }
-        if !(0.0..=0.5).contains(&self.drift_factor) {
-            return Err(BuildError::InvalidDriftFactor(self.drift_factor));
-        }
-        let guard = self.guard.map(whole_guard).transpose()?;
-        let masters = self.sources.len();
-        let quorum = match self.quorum {
-            None => Quorum::majority(masters),
-            Some(quorum) => {
-                Quorum::of(masters, quorum).ok_or(BuildError::InvalidQuorum { quorum, masters })?
-            }
-        };
-        let background = Background::new();
-        #[cfg(feature = "testing")]
-        let background = background.paused_by(self.pause);
-        let Fleet { masters, contacts } = Fleet::open(
-            self.sources,
-            self.allow_sentinel_managed,
-            self.direct_max,
-            &background,
-        )?;
-        #[cfg(feature = "testing")]
-        let quorum = Quorum {
-            of_connected: self.mutant == Some(crate::testing::Mutant::QuorumOfConnected),
-            ..quorum
-        };
-        // From here on the core closes the connections, however this ends.
-        let core = Core {
-            meter: Meter::new(masters.iter().map(|master| master.name())),
-            masters,
-            quorum,
-            fencing: self.fencing,
-            drift_factor: self.drift_factor,
-            guard,
-            background,
-            shutdown: CancellationToken::new(),
-            closed: CancellationToken::new(),
-            fences: FenceMemory::default(),
-            #[cfg(not(feature = "testing"))]
-            queue: Arc::new(Queue::new(None)),
-            #[cfg(feature = "testing")]
-            queue: Arc::new(Queue::new(self.mutant)),
-            crowd: Crowd::default(),
-            client: self.entropy.bits().to_le_bytes()[0],
-            entropy: self.entropy,
-            wall_clock: self.wall_clock,
-            clock: self.clock,
-            #[cfg(feature = "testing")]
-            mutant: self.mutant,
-        };
-        fleet::first_contact(contacts, quorum, self.connect_timeout).await?;
-        Ok(Redlock::new(Arc::new(core), self.settings))
-    }
-}
-
-/// A guard as masters keep it: in whole milliseconds.
-fn whole_guard(guard: Duration) -> Result<Duration, BuildError> {
-    match whole_ttl(guard) {
-        Ok(guard) => Ok(guard),
-        Err(_) => Err(BuildError::InvalidRestartGuard(guard)),
     }
 }
 

@@ -119,6 +119,17 @@ pub(crate) fn value_of(token: Token, label: Option<&OwnerLabel>) -> String {
     value
 }
 
+/// Is it of the form that [`value_of`] gives?
+pub(crate) fn is_ours(value: &str) -> bool {
+    value
+        .split_at_checked(TOKEN_BYTES)
+        .is_some_and(|(token, rest)| {
+            let is_random = |id: uuid::Uuid| id.get_version_num() == 4;
+            uuid::Uuid::try_parse(token).is_ok_and(is_random)
+                && (rest.is_empty() || rest.starts_with(SEPARATOR))
+        })
+}
+
 /// The label in the value of a key; `None` where there is none, or another client wrote something
 /// else.
 pub(crate) fn label_in(value: &str) -> Option<OwnerLabel> {

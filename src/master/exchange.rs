@@ -69,11 +69,20 @@ pub(super) fn meaning(error: &Error) -> MasterError {
         ErrorKind::IO | ErrorKind::Canceled | ErrorKind::Protocol | ErrorKind::Routing => {
             MasterError::ConnectionLost(details())
         }
-        _ if is_reply(error.details()) => MasterError::Server(details()),
+        _ if is_reply(error.details()) => MasterError::Server(said(error.details()).to_owned()),
         // Such as "Too many failed write attempts." for a command that was under way when the
         // connection broke: fred has no kind of its own for it.
         _ => MasterError::ConnectionLost(details()),
     }
+}
+
+/// What a command in a script said, which Redis before 7.0 wraps: `ERR Error running script (call to
+/// f_…): @user_script:5: @user_script: 5: -READONLY You can't write …`.
+fn said(details: &str) -> &str {
+    details
+        .strip_prefix("ERR Error running script")
+        .and_then(|rest| rest.split_once(": -"))
+        .map_or(details, |(_, said)| said)
 }
 
 /// A server's error begins with a code in capitals, fred's own with a word.
@@ -123,6 +132,14 @@ mod tests {
                 assert!(!meaning.is_ambiguous());
             }
         }
+        let wrapped = "ERR Error running script (call to f_48465e07): @user_script:5: @user_script: 5: -OOM command: -no";
+        let meaning_of = |said: &str| meaning(&Error::new(ErrorKind::Unknown, said.to_owned()));
+        assert_eq!(
+            meaning_of(wrapped),
+            MasterError::Server("OOM command: -no".to_owned())
+        );
+        let own = "ERR Error running script (call to f_48465e07): @user_script:5: attempt to index";
+        assert_eq!(meaning_of(own), MasterError::Server(own.to_owned()));
         // What fred says of commands that may have been sent.
         for made_up in [
             "Too many failed write attempts.",

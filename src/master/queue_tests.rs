@@ -28,7 +28,6 @@ struct Noted {
     /// One permit for each answer.
     answers: Semaphore,
     error: Option<MasterError>,
-    /// Why nothing may be sent.
 }
 
 impl Noted {

@@ -203,6 +203,46 @@ async fn on_a_terminal_it_says_whose_it_is_and_does_nothing_before_the_answer_is
 }
 
 #[tokio::test]
+async fn the_fence_that_is_left_passes_one_that_is_ahead_of_the_clock_and_lives_beyond_the_holders_time()
+ {
+    let servers = Servers::start(1).await;
+    let hour = Duration::from_secs(3600);
+    servers[0].set_for("job", "other", hour).await;
+    // Of a year that no clock shows yet.
+    let theirs = 5_000_000_000_000_000;
+    servers[0].set("{job}:fence", &theirs.to_string()).await;
+    let (status, report) = as_json(breaking(&servers, &["--yes", "--json", "job"])).await;
+    assert_eq!(status, 0, "{report:#}");
+    let left = fence(&servers, 0).await;
+    assert!(left > theirs, "{left}");
+    assert_eq!(report["fence"], left);
+    // An extension of so long may be under way, and fences are remembered for ten minutes more.
+    let lives = servers[0].pttl("{job}:fence").await;
+    assert!(lives > 3_600_000 + 500_000, "{lives}");
+}
+
+#[tokio::test]
+async fn masters_that_hang_while_it_is_broken_leave_it_incomplete_with_69() {
+    let servers = Servers::start(3).await;
+    for server in &servers {
+        server.set("job", "0123456789abcdef").await;
+    }
+    let mut shell = Shell::start(&servers);
+    shell.types("$tool break --command-timeout 1s job; echo st:$?\n");
+    shell.shows("Break the lock on job? Say yes:").await;
+    servers.freeze(&[0, 1]);
+    shell.types("yes\n");
+    shell.shows("job: incomplete, fence").await;
+    shell
+        .shows(&format!("{}  deleted", servers[2].addr()))
+        .await;
+    shell
+        .shows("it may still be held: repair the masters, and run it again")
+        .await;
+    shell.shows("st:69").await;
+}
+
+#[tokio::test]
 async fn a_key_that_is_no_text_is_broken_too() {
     let servers = Servers::start(1).await;
     // Not by the harness, whose words are text.

@@ -6,6 +6,7 @@ mod breaking;
 mod doctor;
 mod inspect;
 mod losing;
+mod man;
 mod processes;
 mod signals;
 mod status;

@@ -39,10 +39,17 @@ async fn a_daemon_outlives_the_command_that_has_ended_by_itself() {
 
 #[tokio::test]
 async fn nothing_of_the_group_outlives_a_killed_tool() {
-    let servers = Servers::start(1).await;
+    tokio::join!(kills_a_tool(false), kills_a_tool(true));
+}
+
+async fn kills_a_tool(a_majority_hangs: bool) {
+    let servers = Servers::start(3).await;
     let script = "trap '' TERM HUP; echo $$; sh -c 'trap \"\" TERM HUP; echo $$; while :; do sleep 0.05; done' & wait; while :; do sleep 0.05; done";
     let mut running = Running::start(run(&servers, &["job", "--", "sh", "-c", script]));
     let processes = [running.line().await.unwrap(), running.line().await.unwrap()];
+    if a_majority_hangs {
+        servers.freeze(&[0, 1]);
+    }
     running.signal(Signal::SIGKILL);
     for process in processes {
         eventually("it has ended", async || !is_alive(pid(&process))).await;

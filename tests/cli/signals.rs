@@ -39,6 +39,49 @@ async fn a_signal_reaches_the_whole_group() {
 }
 
 #[tokio::test]
+async fn while_a_majority_hangs_every_signal_reaches_the_group_and_leaves_none_of_it() {
+    let servers = Servers::start(3).await;
+    for (signal, name) in [
+        (Signal::SIGINT, "INT"),
+        (Signal::SIGTERM, "TERM"),
+        (Signal::SIGHUP, "HUP"),
+        (Signal::SIGQUIT, "QUIT"),
+    ] {
+        // One child dies of the signal, the other is left behind by the command, and does not heed
+        // SIGTERM either.
+        let stubborn =
+            "trap \"\" INT TERM HUP QUIT; echo $$; exec >&-; while :; do sleep 0.05; done";
+        let script = format!(
+            "trap 'echo {name}; exit 41' {name}; sleep 1000 >&- & echo $!; sh -c '{stubborn}' & while :; do sleep 0.02; done"
+        );
+        let words = [
+            "--ttl",
+            "6s",
+            "--command-timeout",
+            "500ms",
+            "--grace",
+            "300ms",
+            "job",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ];
+        let mut running = Running::start(run(&servers, &words));
+        let children = [running.line().await.unwrap(), running.line().await.unwrap()];
+        servers.freeze(&[0, 1]);
+        running.signal(signal);
+        assert_eq!(running.rest().await, [name]);
+        assert_eq!(running.status().await, 41);
+        for child in children {
+            assert!(!is_alive(pid(&child)), "{name}");
+        }
+        servers.thaw(&[0, 1]);
+        freed(&servers, "job").await;
+    }
+}
+
+#[tokio::test]
 async fn a_signal_that_the_command_ignores_changes_nothing() {
     let servers = Servers::start(1).await;
     let script = "trap '' INT HUP; echo on; read line; echo $line; exit 5";

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::{server::Server, servers::Servers};
-use crate::tool::{PLAIN, freed, outcome, output, run, tool};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{relay::Relay, server::Server, servers::Servers};
+use crate::tool::{PLAIN, Running, eventually, freed, outcome, output, run, tool};
 
 const README: &str = include_str!("../../README.md");
 
@@ -26,6 +28,96 @@ async fn a_command_that_a_signal_ends_gives_128_and_its_number() {
         let ended = outcome(run(&servers, &["job", "--", "sh", "-c", &command])).await;
         assert_eq!(ended.0, status, "{ended:?}");
     }
+}
+
+/// Runs a command that goes on when it is told to, and tells it to once a majority hangs; gives the
+/// status.
+async fn ends_while_a_majority_hangs(end: &str) -> i32 {
+    let servers = Servers::start(3).await;
+    let script = format!("echo on; read line; {end}");
+    let words = [
+        "--command-timeout",
+        "500ms",
+        "job",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let mut command = run(&servers, &words);
+    command.stdin(std::process::Stdio::piped());
+    let mut running = Running::start(command);
+    assert_eq!(running.line().await.as_deref(), Some("on"));
+    servers.freeze(&[0, 1]);
+    let mut stdin = running.process.stdin.take().unwrap();
+    stdin.write_all(b"go\n").await.unwrap();
+    let status = running.status().await;
+    // As long as nobody can release it there, it is left to its ttl; where it can be, it is gone.
+    eventually("it is released where that is possible", async || {
+        servers[2].get("job").await.is_none()
+    })
+    .await;
+    status
+}
+
+#[tokio::test]
+async fn a_command_that_ends_while_a_majority_hangs_gives_its_own_status() {
+    let ended = tokio::join!(
+        ends_while_a_majority_hangs("exit 0"),
+        ends_while_a_majority_hangs("exit 7"),
+        ends_while_a_majority_hangs("kill -TERM $$"),
+    );
+    assert_eq!(ended, (0, 7, 143));
+}
+
+/// Runs a command that cannot be begun, on masters of which a majority hangs as soon as it has granted
+/// the lock; gives the status.
+async fn cannot_begin_while_a_majority_hangs(command: &str) -> i32 {
+    let servers = Servers::start(3).await;
+    let slow = [
+        Relay::before(&servers[0]).await,
+        Relay::before(&servers[1]).await,
+    ];
+    let urls = [slow[0].url(), slow[1].url(), servers[2].url()];
+    let masters = urls.join(",");
+    // The answers are under way for so long.
+    for relay in &slow {
+        relay.delay(Duration::from_millis(120));
+    }
+    let words = [
+        "run",
+        "--wait",
+        "30s",
+        "--command-timeout",
+        "2s",
+        "--masters",
+        &masters,
+    ];
+    let mut tool = tool(&words);
+    tool.args(["job", "--", command]);
+    let running = Running::start(tool);
+    eventually("it is granted", async || {
+        let values = servers.values_of("job").await;
+        values[..2].iter().all(Option::is_some)
+    })
+    .await;
+    servers.freeze(&[0, 1]);
+    let mut running = running;
+    let status = running.status().await;
+    eventually("it is released where that is possible", async || {
+        servers[2].get("job").await.is_none()
+    })
+    .await;
+    status
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_begin_while_a_majority_hangs_gives_126_or_127_too() {
+    let ended = tokio::join!(
+        cannot_begin_while_a_majority_hangs("/etc/passwd"),
+        cannot_begin_while_a_majority_hangs("no-such-command"),
+    );
+    assert_eq!(ended, (126, 127));
 }
 
 #[tokio::test]
@@ -107,7 +199,11 @@ async fn help_and_version_are_no_errors_and_help_and_readme_have_every_status() 
         );
     }
     let help = String::from_utf8(output(tool(&["run", "--help"])).await.stdout).unwrap();
-    for status in ["64", "69", "71", "75", "76", "126", "127", "128 + N"] {
+    let given = include_str!("../../src/bin/fredlock/status.rs").lines();
+    let given = given.filter_map(|line| line.split_once(": u8 = ")?.1.strip_suffix(';'));
+    let given: Vec<_> = given.chain(["128 + N"]).collect();
+    assert_eq!(given.len(), 8, "{given:?}");
+    for status in given {
         let has_line = help
             .lines()
             .any(|line| line.trim_start().starts_with(status));
@@ -139,8 +235,49 @@ async fn no_quorum_of_masters_gives_69_and_names_them() {
 async fn a_majority_that_hangs_gives_69_too() {
     let servers = Servers::start(3).await;
     servers.freeze(&[0, 1]);
-    let ended = outcome(run(&servers, &["--wait", "300ms", "job", "--", "true"])).await;
+    // Nor is it the status of a lock that is busy.
+    for words in [&["--wait", "300ms"][..], &["-n"], &["-n", "-E", "3"]] {
+        let words = [words, &["job", "--", "true"]].concat();
+        let ended = outcome(run(&servers, &words)).await;
+        assert_eq!(ended.0, 69, "{words:?}: {ended:?}");
+        assert!(ended.1.contains(&servers[0].addr()), "{ended:?}");
+    }
+    for words in [
+        &["inspect", "job"][..],
+        &["init"],
+        &["break", "--yes", "job"],
+    ] {
+        let mut command = tool(words);
+        command.env("FREDLOCK_MASTERS", servers.urls().join(","));
+        let ended = outcome(command).await;
+        assert_eq!(ended.0, 69, "{words:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn masters_that_are_too_slow_for_the_ttl_give_69() {
+    let server = Server::start().await;
+    let relay = Relay::before(&server).await;
+    relay.delay(Duration::from_millis(260));
+    let url = relay.url();
+    let words = ["run", "--ttl", "500ms", "--wait", "4s", "--masters", &url];
+    let mut command = tool(&words);
+    command.args(["--command-timeout", "5s", "job", "--", "true"]);
+    let ended = outcome(command).await;
     assert_eq!(ended.0, 69, "{ended:?}");
+    assert!(
+        ended.1.contains(&format!("{} timed out", relay.addr())),
+        "{ended:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_fence_that_is_used_up_gives_69() {
+    let servers = Servers::start(1).await;
+    servers[0].set("{job}:fence", "9007199254740990").await;
+    let ended = outcome(run(&servers, &["job", "--", "true"])).await;
+    assert_eq!(ended.0, 69, "{ended:?}");
+    assert!(ended.1.contains("used up"), "{ended:?}");
 }
 
 #[tokio::test]
@@ -189,6 +326,13 @@ async fn a_busy_lock_gives_75_or_what_was_asked_for() {
         );
         assert_eq!(ended.1.lines().count(), 1, "{ended:?}");
     }
+    // A minority that hangs changes nothing.
+    servers[2].freeze();
+    for (words, status) in [(&["-n"][..], 75), (&["--wait", "300ms", "-E", "9"], 9)] {
+        let words = [words, &["job", "--", "true"]].concat();
+        let ended = outcome(run(&servers, &words)).await;
+        assert_eq!(ended.0, status, "{words:?}: {ended:?}");
+    }
     let quiet = outcome(run(&servers, &["-n", "--quiet", "job", "--", "true"])).await;
     assert_eq!(quiet, (75, String::new()));
 }
@@ -210,6 +354,140 @@ async fn the_wait_that_runs_out_was_as_long_as_asked_for() {
         "{:?}",
         begun.elapsed()
     );
+}
+
+#[tokio::test]
+async fn a_machine_that_can_start_no_process_gives_71_and_the_lock_is_released() {
+    let servers = Servers::start(3).await;
+    for server in &servers {
+        server.set("job", "another").await;
+    }
+    let mut waiting = Running::start(run(&servers, &["job", "--", "echo", "ran"]));
+    eventually("it has asked", async || {
+        servers[2].calls("evalsha").await > 0
+    })
+    .await;
+    let process = waiting.process.id().unwrap().to_string();
+    // What is open stays so; whatever starts a process needs more.
+    let limits = tokio::process::Command::new("prlimit")
+        .args(["--nofile=3:3", "--pid", &process])
+        .status()
+        .await
+        .expect("`prlimit` (util-linux), which this test needs");
+    assert!(limits.success());
+    for server in &servers {
+        server.del("job").await;
+    }
+    assert_eq!(waiting.rest().await, [""; 0]);
+    let mut said = String::new();
+    let mut stderr = waiting.process.stderr.take().unwrap();
+    stderr.read_to_string(&mut said).await.unwrap();
+    assert_eq!(waiting.status().await, 71, "{said}");
+    assert!(
+        said.contains("cannot start the command") && said.contains("ulimit"),
+        "{said}"
+    );
+    freed(&servers, "job").await;
+}
+
+#[tokio::test]
+async fn with_any_limit_of_open_files_it_runs_or_says_why_not() {
+    let servers = Servers::start(1).await;
+    let mut seen = [false; 2];
+    for files in 4..24 {
+        let script = format!("ulimit -n {files}; exec \"$0\" run -n job -- echo ran");
+        let mut shell = tokio::process::Command::new(PLAIN[0]);
+        shell
+            .args([
+                PLAIN[1],
+                "sh",
+                "-c",
+                &script,
+                env!("CARGO_BIN_EXE_fredlock"),
+            ])
+            .env("FREDLOCK_MASTERS", servers.urls().join(","))
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .kill_on_drop(true);
+        let (status, said) = outcome(shell).await;
+        match status {
+            0 => seen[0] = true,
+            71 => {
+                seen[1] = true;
+                assert!(said.contains("ulimit"), "{files}: {said}");
+            }
+            // No connection could be opened.
+            69 => assert!(said.contains("not connected"), "{files}: {said}"),
+            _ => panic!("{files}: {status}: {said}"),
+        }
+        freed(&servers, "job").await;
+    }
+    assert_eq!(seen, [true; 2]);
+}
+
+/// The tool, with a disk that is full behind its standard output.
+fn to_full(servers: &Servers, words: &[&str]) -> tokio::process::Command {
+    let mut shell = tokio::process::Command::new("sh");
+    shell
+        .args(["-c", "exec \"$0\" \"$@\" > /dev/full"])
+        .arg(env!("CARGO_BIN_EXE_fredlock"))
+        .args(words)
+        .env("FREDLOCK_MASTERS", servers.urls().join(","))
+        .stdin(std::process::Stdio::null());
+    shell
+}
+
+#[tokio::test]
+async fn output_that_cannot_be_written_gives_71() {
+    let servers = Servers::start(3).await;
+    for server in &servers {
+        server.set("job", "another").await;
+    }
+    for words in [
+        &["--help"][..],
+        &["--version"],
+        &["help", "run"],
+        &["completions", "bash"],
+        &["inspect", "job"],
+        &["inspect", "--json", "job"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["init"],
+        &["break", "--yes", "job"],
+    ] {
+        let ended = outcome(to_full(&servers, words)).await;
+        assert_eq!(ended.0, 71, "{words:?}: {ended:?}");
+    }
+    // Nothing is broken that was not shown.
+    assert!(servers.values_of("job").await.iter().all(Option::is_some));
+    let ended = outcome(to_full(&servers, &["break", "--yes", "--json", "job"])).await;
+    assert_eq!(ended.0, 71, "{ended:?}");
+    assert!(
+        ended.1.contains("the lock is broken, with fence"),
+        "{ended:?}"
+    );
+    freed(&servers, "job").await;
+}
+
+#[tokio::test]
+async fn every_command_gives_64_for_a_wrong_command_line() {
+    let wrong = "redis://127.0.0.1:1,redis://127.0.0.1:1";
+    for words in [
+        &["no-such-command"][..],
+        &["inspect", "--masters", wrong, "job"],
+        &["inspect", "--masters", "redis://127.0.0.1:1"],
+        &["doctor", "--masters", "http://h"],
+        &["init", "--masters", wrong],
+        &["init"],
+        &["break", "--masters", wrong, "--yes", "job"],
+        &["break", "--masters", "redis://127.0.0.1:1", "--yes"],
+        &["completions", "no-such-shell"],
+        &["man"],
+    ] {
+        let ended = outcome(tool(words)).await;
+        assert_eq!(ended.0, 64, "{words:?}: {ended:?}");
+        assert!(!ended.1.is_empty(), "{words:?}");
+    }
 }
 
 #[tokio::test]

@@ -144,7 +144,10 @@ pub(crate) const BEATS: &str = "while :; do date +%s%N; sleep 0.02; done";
 
 /// When a key expires by itself on one of the servers, in milliseconds since 1970.
 pub(crate) async fn expiry(servers: &Servers, index: usize, key: &str) -> i64 {
-    let reply = servers[index].command(&["PEXPIRETIME", key]).await;
+    // As PEXPIRETIME, which Redis has since 7.0.
+    let script = "local left, now = redis.call('PTTL', KEYS[1]), redis.call('TIME') \
+        return left < 0 and left or now[1] * 1000 + math.floor(now[2] / 1000) + left";
+    let reply = servers[index].command(&["EVAL", script, "1", key]).await;
     reply.int().unwrap_or_else(|| panic!("{reply:?}"))
 }
 

@@ -55,6 +55,62 @@ async fn a_signal_ends_the_waiting_and_leaves_no_key() {
 }
 
 #[tokio::test]
+async fn a_signal_ends_the_waiting_while_a_majority_hangs() {
+    let servers = Servers::start(3).await;
+    for (signal, status) in [
+        (Signal::SIGINT, 130),
+        (Signal::SIGTERM, 143),
+        (Signal::SIGHUP, 129),
+        (Signal::SIGQUIT, 131),
+    ] {
+        servers.freeze(&[0, 1]);
+        let before = servers[2].calls("evalsha").await;
+        let mut waiting = Running::start(run(
+            &servers,
+            &["--ttl", "3s", "--wait", "1h", "job", "--", "echo", "ran"],
+        ));
+        eventually("it has begun to ask", async || {
+            servers[2].calls("evalsha").await > before
+        })
+        .await;
+        let begun = Instant::now();
+        waiting.signal(signal);
+        assert_eq!(waiting.status().await, status);
+        // Not as long as it would have waited.
+        assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
+        assert_eq!(waiting.rest().await, [""; 0], "the command ran");
+        servers.thaw(&[0, 1]);
+        freed(&servers, "job").await;
+    }
+}
+
+#[tokio::test]
+async fn masters_in_quarantine_are_waited_for() {
+    let servers = Servers::start(3).await;
+    for index in [0, 1] {
+        servers[index].set("fredlock:guard:marker", "1").await;
+        servers[index]
+            .set_for("fredlock:guard:quarantine", "1", Duration::from_secs(4))
+            .await;
+    }
+    let words = [
+        "--ttl",
+        "1s",
+        "--restart-guard",
+        "4s",
+        "--wait",
+        "1h",
+        "job",
+        "--",
+        "echo",
+        "ran",
+    ];
+    let mut waiting = Running::start(run(&servers, &words));
+    assert_eq!(waiting.line().await.as_deref(), Some("ran"));
+    assert_eq!(waiting.status().await, 0);
+}
+
+#[tokio::test]
 async fn the_command_finds_resources_fence_and_label_in_its_environment_over_what_was_inherited() {
     let servers = Servers::start(3).await;
     let mut last = 0;
@@ -242,7 +298,8 @@ async fn who_holds_it_is_told_by_the_label() {
     let busy = outcome(run(&servers, &["-n", "job", "--", "true"])).await;
     assert_eq!(busy.0, 75);
     assert!(
-        busy.1.contains("job is held by web 1: deploy, for "),
+        busy.1.contains("job is held by web 1: deploy (")
+            && busy.1.contains("more unless extended"),
         "{busy:?}"
     );
     holding.signal(Signal::SIGTERM);

@@ -36,8 +36,13 @@ pub(crate) fn example(name: &str) -> PathBuf {
     path
 }
 
-/// Sends SIGTERM to the service once it works; gives its status, its lines, and how long it took.
-async fn terminated(servers: &Servers, words: &[&str]) -> (i32, Vec<String>, Duration) {
+/// Sends SIGTERM to the service once it works, and `before` was done; gives its status, its lines, and
+/// how long it took.
+async fn terminated(
+    servers: &Servers,
+    words: &[&str],
+    before: impl Fn(),
+) -> (i32, Vec<String>, Duration) {
     let mut process = Command::new(example("service"))
         .args(words)
         .env("FREDLOCK_MASTERS", servers.urls().join(","))
@@ -51,6 +56,7 @@ async fn terminated(servers: &Servers, words: &[&str]) -> (i32, Vec<String>, Dur
         begun += usize::from(line.contains("begins with fence"));
         lines.push(line);
         if begun == 2 && told.is_none() {
+            before();
             let id = i32::try_from(process.id().unwrap()).unwrap();
             kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
             told = Some(Instant::now());
@@ -64,7 +70,7 @@ async fn terminated(servers: &Servers, words: &[&str]) -> (i32, Vec<String>, Dur
 #[tokio::test]
 async fn a_service_that_is_terminated_finishes_its_steps_releases_and_ends_in_time() {
     let servers = Servers::start(3).await;
-    let (status, lines, _) = terminated(&servers, &[]).await;
+    let (status, lines, _) = terminated(&servers, &[], || {}).await;
     assert_eq!(status, 0, "{lines:#?}");
     let has = |text: &str| lines.iter().any(|line| line.contains(text));
     assert!(
@@ -81,7 +87,7 @@ async fn a_service_that_is_terminated_finishes_its_steps_releases_and_ends_in_ti
 #[tokio::test]
 async fn a_service_with_a_routine_that_does_not_heed_its_signal_ends_at_the_deadline() {
     let servers = Servers::start(1).await;
-    let (status, lines, took) = terminated(&servers, &["--stubborn"]).await;
+    let (status, lines, took) = terminated(&servers, &["--stubborn"], || {}).await;
     assert_eq!(status, 1, "{lines:#?}");
     assert!(took >= Duration::from_millis(1900), "{took:?}");
     assert!(
@@ -92,6 +98,41 @@ async fn a_service_with_a_routine_that_does_not_heed_its_signal_ends_at_the_dead
     );
     // Never released while the routine may still be writing.
     assert!(servers[0].get("invoices").await.is_some());
+}
+
+/// Far beyond the deadline of the example, which is two seconds, and before anything else could end it:
+/// the ttl of its locks is ten.
+const DEADLINE_MISSED: Duration = Duration::from_secs(7);
+
+#[tokio::test]
+async fn a_service_that_is_terminated_while_a_majority_hangs_ends_at_the_deadline() {
+    tokio::join!(
+        ends_while_a_majority_hangs(&[]),
+        ends_while_a_majority_hangs(&["--stubborn"])
+    );
+}
+
+async fn ends_while_a_majority_hangs(words: &[&str]) {
+    let servers = Servers::start(3).await;
+    let (status, lines, took) = terminated(&servers, words, || servers.freeze(&[0, 1])).await;
+    assert!(took < DEADLINE_MISSED, "{took:?}: {lines:#?}");
+    // What could not be released on two of three is left to its ttl, and the service says so.
+    assert_eq!(status, 1, "{lines:#?}");
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("all had ended: false")),
+        "{lines:#?}"
+    );
+    if words.is_empty() {
+        for queue in ["invoices", "reminders"] {
+            let stopped = format!("{queue}: stopped after");
+            assert!(
+                lines.iter().any(|line| line.contains(&stopped)),
+                "{lines:#?}"
+            );
+        }
+    }
 }
 
 /// Longer than any test: no term ends by itself.

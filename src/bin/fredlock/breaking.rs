@@ -49,7 +49,13 @@ async fn finish(
     plan: &BreakPlan,
 ) -> Result<(), (u8, String)> {
     match redlock.break_lock(plan).await {
-        Ok(broken) => tell(task, plan, "broken", Some(&broken)),
+        Ok(broken) => tell(task, plan, "broken", Some(&broken)).map_err(|(status, text)| {
+            let fence = broken.fence();
+            (
+                status,
+                format!("{text}; the lock is broken, with fence {fence}"),
+            )
+        }),
         Err(error) => {
             if let BreakError::Incomplete(broken) = &error {
                 tell(task, plan, "incomplete", Some(broken))?;
@@ -168,7 +174,7 @@ fn text(out: &mut impl Write, report: &Report) -> io::Result<()> {
 
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
 fn unwritten(error: io::Error) -> (u8, String) {
-    (status::SYSTEM, format!("cannot write the report: {error}"))
+    (status::SYSTEM, report::unwritten(&error))
 }
 
 impl<'a> Master<'a> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fredlock::{BuildError, Builder, Redlock};
 
-use crate::{args::Masters, status};
+use crate::{args::Masters, runtime, status};
 
 /// How long a hung master may hold up the end.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
@@ -27,10 +27,8 @@ pub(crate) fn with<T>(
     masters: &Masters,
     task: impl AsyncFnOnce(&Redlock) -> Result<T, (u8, String)>,
 ) -> Result<T, (u8, String)> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|error| (status::SYSTEM, format!("cannot start: {error}")))?;
+    let runtime =
+        runtime::start().map_err(|error| (status::SYSTEM, format!("cannot start: {error}")))?;
     runtime.block_on(async {
         let redlock = builder(masters)
             .connect()

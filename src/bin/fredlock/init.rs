@@ -18,10 +18,10 @@ pub(crate) fn run(task: &args::Init) -> u8 {
     });
     match done {
         Ok(done) => {
-            for master in done.iter() {
-                report::print(&format!("{}  {}", master.master(), master.state()));
-            }
-            0
+            let lines = done
+                .iter()
+                .map(|master| format!("{}  {}\n", master.master(), master.state()));
+            report::print(lines.collect::<Vec<_>>().concat().as_bytes())
         }
         Err((status, text)) => {
             report::say(&text);

@@ -8,7 +8,7 @@ use std::{
 use fredlock::{Fence, Finding, GuardState, Holder, Inspection, Possession};
 use serde::Serialize;
 
-use crate::{args, connect, report, status};
+use crate::{args, connect, report, since::Since, status};
 
 /// Looks at all resources; gives the exit status.
 pub(crate) fn run(task: &args::Inspect) -> u8 {
@@ -37,7 +37,7 @@ pub(crate) fn run(task: &args::Inspect) -> u8 {
         inspections.iter().try_for_each(|one| table(&mut out, one))
     };
     if let Err(error) = told {
-        report::say(&format!("cannot write the report: {error}"));
+        report::say(&report::unwritten(&error));
         return status::SYSTEM;
     }
     let is_unknown = |one: &Inspection| matches!(one.verdict(), Possession::Unknown);
@@ -56,6 +56,10 @@ pub(crate) struct Report {
     holder: Option<String>,
     label: Option<String>,
     for_at_least_ms: Option<u64>,
+    /// At the latest, by the holder's clock.
+    held_since: Option<String>,
+    /// The same by our clock.
+    held_for_at_least_ms: Option<u64>,
     masters: Vec<Master>,
 }
 
@@ -91,12 +95,15 @@ impl Report {
             Possession::Split => ("split", None, None),
             _ => ("unknown", None, None),
         };
+        let since = Since::of(inspection);
         Self {
             resource: inspection.resource().to_owned(),
             verdict,
             holder: holder.map(short),
             label: holder.and_then(label),
             for_at_least_ms: left.map(ms),
+            held_since: since.map(|since| since.to_string()),
+            held_for_at_least_ms: since.and_then(Since::ago).map(ms),
             masters: inspection.findings().map(Master::new).collect(),
         }
     }
@@ -150,10 +157,16 @@ pub(crate) fn table(
     } else {
         (String::new(), "")
     };
+    let since = report
+        .held_since
+        .as_ref()
+        .map_or_else(String::new, |since| {
+            format!(", held since {since} at the latest")
+        });
     writeln!(
         out,
-        "{}: {begin}{}{end}",
-        report.resource,
+        "{}: {begin}{}{end}{since}",
+        printable(&report.resource),
         inspection.verdict()
     )?;
     let rows = report.masters.iter().map(Master::row);

@@ -3,30 +3,35 @@
 //!
 //! | module | what |
 //! | --- | --- |
-//! | `args` | the command line and its help |
+//! | `args` | the command line, its help, and what man pages have beside that |
 //! | `status` | the exit statuses |
 //! | `report` | what is said on standard error, without ever waiting for it |
-//! | `connect` | from the command line to connected masters |
-//! | `inspect`, `init`, `breaking` | `fredlock inspect`, `fredlock init`, `fredlock break` |
+//! | `runtime`, `connect` | from the command line to connected masters |
+//! | `inspect`, `init`, `breaking` | `fredlock inspect`, `fredlock init`, `fredlock break`; `since` tells since when a lock is held |
+//! | `man`, `completions` | what is installed beside the tool |
 //! | `doctor` | `fredlock doctor`: `probe` asks a master, `judge` finds what is wrong, `report` tells it |
-//! | `run` | `fredlock run`: `hold` has the lock, `supervise` the command, `family` its processes, `stand_in` what becomes the command, `guard` the process that outlives a killed fredlock, `job` and `terminal` job control, `signals` what was sent to fredlock |
+//! | `run` | `fredlock run`: `session` leads from the one to the other, `hold` has the lock, `who` looks for its holder, `failure` tells why it was not had, `supervise` has the command, `deadline` ends it in time, `family` its processes, `stand_in` what becomes the command, `guard` the process that outlives a killed fredlock, `job` and `terminal` job control, `signals` what was sent to fredlock |
 
 #[cfg(not(unix))]
 compile_error!("the tool runs commands in process groups and needs a Unix; build without `cli`");
 
 mod args;
 mod breaking;
+mod completions;
 mod connect;
 mod doctor;
 mod init;
 mod inspect;
+mod man;
 mod report;
 mod run;
+mod runtime;
+mod since;
 mod status;
 
 use std::{env, process::ExitCode};
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use crate::args::{Arguments, Task};
 
@@ -40,12 +45,7 @@ fn main() -> ExitCode {
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Where nobody reads it, the status has to do.
-            drop(error.print());
-            let is_wrong = error.use_stderr();
-            return ExitCode::from(if is_wrong { status::USAGE } else { 0 });
-        }
+        Err(error) => return ExitCode::from(told_by_clap(&error)),
     };
     ExitCode::from(match arguments.task {
         Task::Run(task) => run::run(&task),
@@ -53,10 +53,18 @@ fn main() -> ExitCode {
         Task::Doctor(task) => doctor::run(&task),
         Task::Init(task) => init::run(&task),
         Task::Break(task) => breaking::run(&task),
-        Task::Completions { shell } => {
-            let mut command = Arguments::command();
-            clap_complete::generate(shell, &mut command, "fredlock", &mut std::io::stdout());
-            0
-        }
+        Task::Completions(task) => completions::run(&task),
+        Task::Man(task) => man::run(&task),
     })
+}
+
+/// Help and the version are no errors, but they have to be written.
+fn told_by_clap(error: &clap::Error) -> u8 {
+    let is_written = error.print().is_ok();
+    match (error.use_stderr(), is_written) {
+        // Where nobody reads it, the status has to do.
+        (true, _) => status::USAGE,
+        (false, true) => 0,
+        (false, false) => status::SYSTEM,
+    }
 }

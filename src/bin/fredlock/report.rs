@@ -5,12 +5,14 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    sync::mpsc::{self, Receiver, SyncSender},
+    sync::mpsc::{self, Receiver, SyncSender, TrySendError},
     thread,
     time::Duration,
 };
 
 use nix::sys::signal::{SigSet, Signal};
+
+use crate::status;
 
 /// How many lines may wait for being written; those beyond are lost.
 const LINES_MAX: usize = 256;
@@ -77,10 +79,21 @@ impl Reporter {
         self.say(Level::Verbose, text);
     }
 
-    /// Shows the present state on a terminal, in place of the last one; an empty one ends it.
+    /// Shows the present state on a terminal, in place of the last one; an empty one ends it. What is
+    /// too wide for the terminal is cut off: the cursor does not come back over more than one row.
     pub(crate) fn progress(&self, text: &str) {
         if self.shows_progress {
-            self.put(Line::Progress(text.to_owned()));
+            let columns = terminal_size::terminal_size_of(io::stderr())
+                .map_or(usize::MAX, |(terminal_size::Width(columns), _)| {
+                    columns.into()
+                });
+            // The last column is left to the cursor. Some terminals are of no width at all.
+            let width = if columns == 0 {
+                usize::MAX
+            } else {
+                columns - 1
+            };
+            self.put(Line::Progress(text.chars().take(width).collect()));
         }
     }
 
@@ -114,8 +127,11 @@ impl Reporter {
     }
 
     fn put(&self, line: Line) {
-        // Full: nobody has read for a while.
-        drop(self.lines.try_send(line));
+        // Full: nobody has read for a while. Disconnected: this machine could start no thread to write,
+        // and fredlock is about to end.
+        if let Err(TrySendError::Disconnected(Line::Whole(text))) = self.lines.try_send(line) {
+            drop(io::stderr().lock().write_all(text.as_bytes()));
+        }
     }
 }
 
@@ -126,9 +142,21 @@ pub(crate) fn say(text: &str) {
     writeln!(io::stderr().lock(), "fredlock: {text}").ok();
 }
 
-/// Writes a line of what was asked for.
-pub(crate) fn print(line: &str) {
-    writeln!(io::stdout().lock(), "{line}").ok();
+/// Writes what was asked for; gives the exit status.
+pub(crate) fn print(text: &[u8]) -> u8 {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Ok(()) => 0,
+        Err(error) => {
+            say(&unwritten(&error));
+            status::SYSTEM
+        }
+    }
+}
+
+/// That what was asked for could not be written.
+pub(crate) fn unwritten(error: &io::Error) -> String {
+    format!("cannot write the output: {error}: look at where it goes")
 }
 
 fn write(lines: &Receiver<Line>) {

@@ -11,7 +11,7 @@ mod settings;
 use std::{io, sync::Arc};
 
 use self::{findings::Level, judge::Judge, probe::Probe};
-use crate::{args, status};
+use crate::{args, runtime, status};
 
 /// Exit statuses of its own.
 const WARNINGS: u8 = 1;
@@ -42,10 +42,7 @@ pub(crate) fn run(task: &args::Doctor) -> u8 {
             &format!("a quorum of {quorum} of {all} masters cannot be: take a majority at least"),
         );
     }
-    let runtime = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
+    let runtime = match runtime::start() {
         Ok(runtime) => runtime,
         Err(error) => return fail(status::SYSTEM, &format!("cannot start: {error}")),
     };
@@ -74,7 +71,7 @@ pub(crate) fn run(task: &args::Doctor) -> u8 {
         report::text(&mut io::stdout().lock(), quorum, &probes, &findings)
     };
     if let Err(error) = told {
-        return fail(status::SYSTEM, &format!("cannot write the report: {error}"));
+        return fail(status::SYSTEM, &crate::report::unwritten(&error));
     }
     match findings.iter().map(|finding| finding.level).max() {
         None => 0,

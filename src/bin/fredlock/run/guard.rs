@@ -2,20 +2,17 @@
 //! word, or has been stopped until the lock's time was over.
 
 use std::{
-    io::{self, BufRead, Write},
-    os::unix::process::CommandExt,
+    io::{self, Write},
+    os::{fd::AsFd, unix::process::CommandExt},
     process::{Child, Command, Stdio},
-    sync::{
-        Arc,
-        atomic::AtomicBool,
-        mpsc::{self, RecvTimeoutError},
-    },
-    thread,
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
 use nix::{
+    errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::signal::{Signal, killpg},
     time::{ClockId, clock_gettime},
     unistd::Pid,
@@ -116,30 +113,20 @@ pub(crate) fn main() -> u8 {
             Arc::<AtomicBool>::default(),
         ));
     }
-    let (orders, heard) = mpsc::channel();
-    thread::spawn(move || {
-        for line in io::stdin().lock().lines().map_while(Result::ok) {
-            let Some(order) = Order::parse(&line) else {
-                return;
-            };
-            if orders.send(order).is_err() {
-                return;
-            }
-        }
-    });
     let (mut group, mut end_ms) = (None, None);
+    let mut orders = Orders::default();
     loop {
-        let left = end_ms.map_or(u64::MAX / 2, |end: u64| end.saturating_sub(now_ms()));
-        match heard.recv_timeout(Duration::from_millis(left)) {
-            Ok(Order::Group(id)) => group = Some(Pid::from_raw(id)),
-            Ok(Order::End(end)) => end_ms = Some(end),
-            Ok(Order::Dismissed) => return 0,
-            Err(RecvTimeoutError::Timeout) => {
+        let left = end_ms.map(|end: u64| end.saturating_sub(now_ms()));
+        match orders.next_within(left) {
+            Heard::Order(Order::Group(id)) => group = Some(Pid::from_raw(id)),
+            Heard::Order(Order::End(end)) => end_ms = Some(end),
+            Heard::Order(Order::Dismissed) => return 0,
+            Heard::Nothing => {
                 kill(group);
                 // Once more if fredlock goes on, or goes.
                 end_ms = None;
             }
-            Err(RecvTimeoutError::Disconnected) => {
+            Heard::TheEnd => {
                 kill(group);
                 return status::LOST;
             }
@@ -150,6 +137,55 @@ pub(crate) fn main() -> u8 {
 fn kill(group: Option<Pid>) {
     if let Some(group) = group {
         killpg(group, Signal::SIGKILL).ok();
+    }
+}
+
+/// What comes on standard input. Without a thread that reads it: the machine may have none left for a
+/// guard, which could guard nothing then.
+#[derive(Debug, Default)]
+struct Orders(Vec<u8>);
+
+enum Heard {
+    Order(Order),
+    /// Not within the time.
+    Nothing,
+    /// Fredlock is gone, or says what no fredlock would.
+    TheEnd,
+}
+
+impl Orders {
+    /// Waits so long for the next one, or for ever.
+    fn next_within(&mut self, left_ms: Option<u64>) -> Heard {
+        let end = left_ms.map(|left| now_ms().saturating_add(left));
+        loop {
+            if let Some(at) = self.0.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<_> = self.0.drain(..=at).collect();
+                let order = std::str::from_utf8(&line[..at]).ok().and_then(Order::parse);
+                return order.map_or(Heard::TheEnd, Heard::Order);
+            }
+            let left = end.map(|end| end.saturating_sub(now_ms()));
+            let timeout = match left {
+                Some(left) => PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
+                None => PollTimeout::NONE,
+            };
+            let stdin = io::stdin();
+            let mut input = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut input, timeout) {
+                Ok(0) if end.is_some_and(|end| now_ms() >= end) => return Heard::Nothing,
+                // The longest that can be asked for was shorter, or a signal came.
+                Ok(0) | Err(Errno::EINTR) => {}
+                Ok(_) => {
+                    let mut bytes = [0; 256];
+                    match nix::unistd::read(stdin.as_fd(), &mut bytes) {
+                        Ok(0) => return Heard::TheEnd,
+                        Ok(count) => self.0.extend_from_slice(&bytes[..count]),
+                        Err(Errno::EINTR | Errno::EAGAIN) => {}
+                        Err(_) => return Heard::TheEnd,
+                    }
+                }
+                Err(_) => return Heard::TheEnd,
+            }
+        }
     }
 }
 

@@ -1,7 +1,6 @@
-//! Having the lock, on the runtime's threads, while the main thread has the command.
+//! Having the lock, on a thread with a runtime, while the main thread has the command.
 
 use std::{
-    fmt::Write as _,
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::Sender,
@@ -9,15 +8,17 @@ use std::{
     time::Duration,
 };
 
-use fredlock::{
-    AcquireError, Answer, BuildError, LostReason, OwnerLabel, Possession, Redlock, Retry,
-    UsingError,
-};
+use fredlock::{AcquireError, BuildError, LostReason, OwnerLabel, Redlock, Retry, UsingError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, plan::Plan};
-use crate::{args, connect, status};
+use super::{
+    Event,
+    failure::{Failure, is_worth_another_try, time_left, whole},
+    plan::Plan,
+    who::Who,
+};
+use crate::{args, connect};
 
 /// How long too few masters are waited for where no other time was asked for: a restart of theirs.
 const NO_QUORUM_MAX: Duration = Duration::from_secs(10);
@@ -41,13 +42,6 @@ pub(super) enum End {
     Failed(Failure),
 }
 
-/// Why a lock was not had.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) status: u8,
-    pub(super) text: String,
-}
-
 /// Waits for the lock, and holds it until `stop`; tells of it by events, the last of which is
 /// [`Event::Over`].
 pub(super) async fn hold(
@@ -65,13 +59,14 @@ pub(super) async fn hold(
     };
     let redlock = match connected {
         Ok(redlock) => redlock,
-        Err(error) => return tell(Event::Over(End::Failed(build_failure(&error)))),
+        Err(error) => return tell(Event::Over(End::Failed(Failure::to_connect(&error)))),
     };
     let end = Holder {
         task: &task,
         redlock: &redlock,
         events: &events,
         stop: &stop,
+        who: Who::default(),
         begun: Instant::now(),
     };
     let end = end.run().await;
@@ -100,6 +95,7 @@ struct Holder<'a> {
     redlock: &'a Redlock,
     events: &'a Sender<Event>,
     stop: &'a CancellationToken,
+    who: Who,
     begun: Instant,
 }
 
@@ -136,7 +132,7 @@ impl Holder<'_> {
                 Ok(()) => return End::Released,
                 Err(UsingError::Lost { reason, .. }) => return End::Lost(reason),
                 Err(UsingError::Acquire(error)) => error,
-                Err(error) => return End::Failed(other_failure(&error)),
+                Err(error) => return End::Failed(Failure::other(&error)),
             };
             if !is_worth_another_try(&error) {
                 return End::Failed(self.failure(&error).await);
@@ -156,10 +152,14 @@ impl Holder<'_> {
             }
             let waited = whole(self.begun.elapsed());
             let progress = if is_busy {
-                let who = self.holder().await;
+                let who = tokio::select! {
+                    biased;
+                    () = self.stop.cancelled() => return End::Cancelled,
+                    who = self.who.tell(self.redlock, &self.task.resources) => who,
+                };
                 format!(
                     "waiting for {}: held by {who}, {}, waited {waited}",
-                    self.names(),
+                    self.task.resources.join(", "),
                     time_left(&error)
                 )
             } else {
@@ -167,19 +167,6 @@ impl Holder<'_> {
             };
             drop(self.events.send(Event::Waiting(progress)));
         }
-    }
-
-    /// Who has one of the resources, as far as masters can tell.
-    async fn holder(&self) -> String {
-        for resource in &self.task.resources {
-            if let Ok(inspection) = self.redlock.inspect(resource).await
-                && let Possession::Held { holder, .. } = inspection.verdict()
-                && let Some(label) = holder.label()
-            {
-                return label.to_string();
-            }
-        }
-        "somebody else".to_owned()
     }
 
     /// While it is held, the routine is what sees the end, and the release is waited for.
@@ -190,110 +177,12 @@ impl Holder<'_> {
         }
     }
 
-    fn names(&self) -> String {
-        self.task.resources.join(", ")
-    }
-
     async fn failure(&self, error: &AcquireError) -> Failure {
-        let mut text = String::new();
-        let names = self.names();
-        let waited = whole(self.begun.elapsed());
         let who = if error.is_busy() {
-            self.holder().await
+            self.who.tell(self.redlock, &self.task.resources).await
         } else {
             String::new()
         };
-        let (status, told) = match cause(error) {
-            AcquireError::Busy(_) => (
-                self.task.conflict_exit_code,
-                write!(
-                    text,
-                    "{names} is held by {who}, {} (waited {waited}): try again later, or --wait longer",
-                    time_left(error)
-                ),
-            ),
-            AcquireError::NoQuorum(attempts) => (
-                status::NO_QUORUM,
-                write!(
-                    text,
-                    "no quorum of masters (waited {waited}): {}: start or repair them",
-                    attempts.outcomes
-                ),
-            ),
-            AcquireError::Expired(attempts) => (
-                status::NO_QUORUM,
-                write!(
-                    text,
-                    "the masters are too slow for this --ttl: {}: take a longer one, or nearer masters",
-                    attempts.outcomes
-                ),
-            ),
-            AcquireError::InvalidResources(error) => {
-                (status::USAGE, write!(text, "{error}: take other names"))
-            }
-            AcquireError::InvalidTtl(error) => {
-                (status::USAGE, write!(text, "{error}: take another --ttl"))
-            }
-            other => (status::NO_QUORUM, write!(text, "{other}")),
-        };
-        // A string takes it all.
-        told.ok();
-        Failure { status, text }
+        Failure::to_acquire(error, self.task, &who, self.begun.elapsed())
     }
-}
-
-/// What a run-out time was waited for.
-fn cause(error: &AcquireError) -> &AcquireError {
-    match error {
-        AcquireError::Timeout { last, .. } => cause(last),
-        other => other,
-    }
-}
-
-fn is_worth_another_try(error: &AcquireError) -> bool {
-    matches!(
-        cause(error),
-        AcquireError::Busy(_) | AcquireError::NoQuorum(_) | AcquireError::Expired(_)
-    )
-}
-
-fn build_failure(error: &BuildError) -> Failure {
-    let (status, text) = connect::failure(error);
-    Failure { status, text }
-}
-
-fn other_failure(error: &dyn std::error::Error) -> Failure {
-    Failure {
-        status: status::SYSTEM,
-        text: error.to_string(),
-    }
-}
-
-/// The longest that a master says it is held for.
-fn time_left(error: &AcquireError) -> String {
-    let outcomes = error.outcomes();
-    let answers = outcomes
-        .into_iter()
-        .flat_map(|outcomes| outcomes.iter().map(fredlock::Outcome::answer));
-    let lefts: Vec<_> = answers
-        .filter_map(|answer| match answer {
-            Answer::Busy { time_left, .. } => Some(*time_left),
-            _ => None,
-        })
-        .collect();
-    match lefts.iter().flatten().max() {
-        _ if lefts.contains(&None) => "without an end on some master".to_owned(),
-        Some(left) => format!("for {} more unless extended", whole(*left)),
-        None => "as others try at the same time".to_owned(),
-    }
-}
-
-/// As people read it: whole seconds, or milliseconds below one.
-fn whole(time: Duration) -> String {
-    let rounded = if time < Duration::from_secs(1) {
-        Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(0))
-    } else {
-        Duration::from_secs(time.as_secs())
-    };
-    humantime::format_duration(rounded).to_string()
 }

@@ -1,7 +1,7 @@
 //! The command, from its start until nothing of it is left, while the lock is held.
 //!
-//! On the main thread, which does nothing else: the end of the lock's time does not wait for a thread
-//! of the runtime, nor for anybody who reads what is said.
+//! On the main thread, which does nothing else: the end of the lock's time does not wait for the
+//! thread that has the lock, nor for anybody who reads what is said.
 
 use std::{
     ffi::OsStr,
@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::{
     Event,
+    deadline::{Ending, Why},
     family::{Family, News},
     guard::{self, Guard},
     myself,
@@ -26,24 +27,6 @@ use super::{
     terminal::{Modes, Terminal},
 };
 use crate::{args, report::Reporter};
-
-/// How soon to look again while processes are ending.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
-
-/// Why the command is ended.
-#[derive(Debug, Clone)]
-pub(super) enum Why {
-    /// The lock's time is running out, and no quorum has extended it.
-    NotExtended,
-    /// The lock is lost.
-    Lost(String),
-    /// This process was stopped until the guard had to act.
-    Asleep,
-    /// It is held as long as it may be.
-    MaxHold,
-    /// It has ended by itself, and left something behind.
-    LeftBehind,
-}
 
 /// How it went.
 #[derive(Debug)]
@@ -56,25 +39,20 @@ pub(super) struct Ended {
 
 pub(super) struct Supervisor<'a> {
     pub(super) plan: Plan,
-    max_hold: Option<Duration>,
-    held_since: Instant,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) held_since: Instant,
     pub(super) lock: &'a fredlock::Signal,
     events: &'a Receiver<Event>,
-    reporter: &'a Reporter,
+    pub(super) reporter: &'a Reporter,
     pub(super) family: Family,
-    guard: Guard,
+    pub(super) guard: Guard,
     pub(super) terminal: Option<Terminal>,
     /// How the terminal was when the command got it; none while it has not.
     pub(super) given: Option<Modes>,
     pub(super) is_suspended: bool,
-    status: Option<u8>,
-    ending: Option<Ending>,
-}
-
-struct Ending {
-    why: Why,
-    kill_at: Instant,
-    is_killed: bool,
+    /// The command's own, once it has ended.
+    pub(super) status: Option<u8>,
+    pub(super) ending: Option<Ending>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -161,110 +139,6 @@ impl<'a> Supervisor<'a> {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
         }
-    }
-
-    /// Ends the command if it is time to. Gives how long nothing will have to be done.
-    fn keep_time(&mut self) -> Duration {
-        let now = Instant::now();
-        let left = self.lock.remaining();
-        if self.guard.has_fired() && !matches!(&self.ending, Some(ending) if ending.is_killed) {
-            self.terminate(Why::Asleep, now);
-        }
-        // Its turn comes only where this one has missed its own.
-        self.guard.allow(left.saturating_sub(self.plan.margin / 2));
-        let (mut kill_at, mut why) = (
-            now + left.saturating_sub(self.plan.margin),
-            Why::NotExtended,
-        );
-        let mut term_at = kill_at.checked_sub(self.plan.grace).unwrap_or(now);
-        if left.is_zero()
-            && let Some(reason) = self.lock.error()
-        {
-            why = Why::Lost(reason.to_string());
-        }
-        if let Some(max_hold) = self.max_hold
-            && let Some(end) = self.held_since.checked_add(max_hold)
-        {
-            let hold_term = end - self.plan.grace_within(max_hold);
-            if end < kill_at {
-                kill_at = end;
-            }
-            if hold_term < term_at {
-                (term_at, why) = (hold_term, Why::MaxHold);
-            }
-        }
-        if self.status.is_some() && self.ending.is_none() {
-            (term_at, why) = (now, Why::LeftBehind);
-        }
-        let is_worse = |ending: &Ending| {
-            matches!(ending.why, Why::LeftBehind) && !matches!(why, Why::LeftBehind)
-        };
-        match &mut self.ending {
-            None if now >= term_at => self.terminate(why, kill_at.min(now + self.plan.grace)),
-            // It may live no longer than the lock, whatever was said at first.
-            Some(ending) if now >= term_at && is_worse(ending) => {
-                ending.why = why;
-                ending.kill_at = ending.kill_at.min(kill_at);
-            }
-            Some(ending) => ending.kill_at = ending.kill_at.min(kill_at),
-            None => {}
-        }
-        match &mut self.ending {
-            Some(ending) if now >= ending.kill_at => {
-                if !ending.is_killed {
-                    ending.is_killed = true;
-                    self.reporter
-                        .detail("sends SIGKILL to what is left of the command");
-                }
-                if matches!(ending.why, Why::LeftBehind) {
-                    self.family.signal(Posix::SIGKILL);
-                } else {
-                    self.family.signal_all(Posix::SIGKILL);
-                }
-                LOOK_AGAIN
-            }
-            Some(ending) => (ending.kill_at - now).min(if self.status.is_some() {
-                LOOK_AGAIN
-            } else {
-                self.plan.tick
-            }),
-            None => term_at.saturating_duration_since(now).min(self.plan.tick),
-        }
-    }
-
-    fn terminate(&mut self, why: Why, kill_at: Instant) {
-        if matches!(why, Why::LeftBehind) {
-            self.family.signal(Posix::SIGTERM);
-        } else {
-            self.family.signal_all(Posix::SIGTERM);
-        }
-        // A stopped process would not hear of it. One that fredlock stopped with is killed as it is if
-        // the time is over.
-        if kill_at > Instant::now() {
-            self.family.signal(Posix::SIGCONT);
-        }
-        match &why {
-            Why::NotExtended => self.reporter.error(
-                "no quorum of masters extends the lock: ends the command before its time is over",
-            ),
-            Why::Lost(reason) => self
-                .reporter
-                .error(&format!("the lock is lost: kills the command: {reason}")),
-            Why::Asleep => self.reporter.error(
-                "was stopped, or did not get to run, until the lock's time was nearly over: kills the command",
-            ),
-            Why::MaxHold => self
-                .reporter
-                .error("--max-hold is nearly over: ends the command"),
-            Why::LeftBehind => self
-                .reporter
-                .detail("the command has ended: ends what it left behind in its group"),
-        }
-        self.ending = Some(Ending {
-            why,
-            kill_at,
-            is_killed: false,
-        });
     }
 
     fn on(&mut self, event: &Event) {

@@ -1,6 +1,7 @@
 //! What follows from what masters say.
 
-use super::*;
+use super::{verdict::possession, *};
+use crate::{label::breaks_lines, outcome::MasterError};
 
 /// `.` has no key, `!` does not answer, `?` is in quarantine without a key; a letter is the key of
 /// that holder, a capital one that of the same holder on a master in quarantine.
@@ -136,4 +137,51 @@ fn no_format_shows_the_whole_value() {
     assert_eq!(Holder(token.into()).to_string(), "01234567…");
     let labelled = Holder(format!("{token}:worker-7").into());
     assert_eq!(labelled.to_string(), "01234567… (worker-7)");
+}
+
+/// What masters say of which each has that value under the key, and that fence, in seconds since 1970.
+fn inspection(masters: &[(&str, u64)]) -> Inspection {
+    let finding = |(value, seconds): &(&str, u64)| Finding {
+        master: "m".into(),
+        state: Ok(KeyState {
+            holder: (!value.is_empty()).then(|| Holder((*value).into())),
+            time_left: Some(Duration::from_secs(1)),
+            fence: Fence::new(seconds * 1_000_000),
+            guard: None,
+        }),
+        took: Duration::ZERO,
+    };
+    let masters: Vec<_> = masters.iter().map(finding).collect();
+    Inspection {
+        resource: "job".to_owned(),
+        verdict: possession(Quorum::majority(masters.len()), &masters, Duration::ZERO),
+        masters,
+    }
+}
+
+#[test]
+fn it_is_held_since_the_smallest_fence_where_the_holder_has_its_key() {
+    let (a, b) = (
+        "01234567-89ab-4def-8123-456789abcdef",
+        "11234567-89ab-4def-8123-456789abcdef:web-1",
+    );
+    let since = |masters: &[(&str, u64)]| {
+        let since = inspection(masters).held_since()?;
+        Some(since.duration_since(UNIX_EPOCH).unwrap().as_secs())
+    };
+    // Attempts of others have raised it on two; a master without the key, and one that has forgotten,
+    // tell nothing of its holder.
+    assert_eq!(since(&[(a, 30), (a, 20), (a, 40)]), Some(20));
+    assert_eq!(since(&[(b, 30), (b, 20), ("", 5)]), Some(20));
+    assert_eq!(since(&[(b, 30), (b, 20), (a, 5), (a, 5), (b, 0)]), Some(20));
+    assert_eq!(since(&[(a, 0), (a, 0), (a, 0)]), None);
+    assert_eq!(since(&[("", 30), ("", 30), (a, 30)]), None);
+    let others = [
+        "another",
+        "01234567-89ab-1def-8123-456789abcdef",
+        "01234567-89ab-4def-8123-456789abcdefx",
+    ];
+    for other in others {
+        assert_eq!(since(&[(other, 30); 3]), None, "{other}");
+    }
 }
