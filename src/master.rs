@@ -114,6 +114,13 @@ pub(crate) trait Master: Send + Sync + fmt::Debug {
 pub(crate) struct Request {
     pub(crate) operation: Operation,
     pub(crate) resources: Resources,
+    #[cfg_attr(
+        not(feature = "testing"),
+        expect(
+            dead_code,
+            reason = "masters in memory note it; others are sent the value"
+        )
+    )]
     pub(crate) token: Token,
     /// What every lock key of ours has: the token, and the owner's label behind it.
     pub(crate) value: Str,

@@ -9,6 +9,9 @@ pub type Ended = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 /// How long a lock would live that is not released.
 pub const TTL: Duration = Duration::from_secs(10);
 
+/// The timeout of a command: a machine that is busy with something else must not end the bench.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
 pub trait Contender: Send + Sync {
     /// Acquires the key and releases it, once each.
     fn pair(&self, key: &str) -> Ended;
@@ -35,9 +38,7 @@ pub struct Ours(Redlock);
 impl Ours {
     pub async fn connect(masters: &[String], fencing: Fencing) -> Result<Self, String> {
         let builder = Redlock::builder().urls(masters).fencing(fencing);
-        // A machine that is busy with something else must not end the bench.
-        let patience = Duration::from_secs(2);
-        let builder = builder.settings(|settings| settings.command_timeout(patience));
+        let builder = builder.settings(|settings| settings.command_timeout(PATIENCE));
         let redlock = builder.connect().await.map_err(|error| error.to_string())?;
         Ok(Self(redlock))
     }

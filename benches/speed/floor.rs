@@ -1,10 +1,15 @@
 //! The floor: the bare five commands on bare fred clients, the first three of five awaited. No lock
 //! client on fred that sends a command for each operation can be faster.
 
+use std::time::Duration;
+
 use fredlock::fred::{
     clients::Client,
     interfaces::ClientLike,
-    types::{ClusterHash, CustomCommand, Value, config::Config},
+    types::{
+        ClusterHash, CustomCommand, Value,
+        config::{Config, Options},
+    },
 };
 use futures::{StreamExt, stream::FuturesUnordered};
 
@@ -15,31 +20,37 @@ const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redi
 
 pub struct Floor {
     clients: Vec<Client>,
+    /// For each command; a lock client without one waits for a hung master for ever.
+    timeout: Option<Duration>,
     /// By which the masters know the script.
     hash: String,
 }
 
 impl Floor {
-    pub async fn connect(masters: &[String]) -> Result<Self, String> {
+    pub async fn connect(masters: &[String], timeout: Option<Duration>) -> Result<Self, String> {
         let (mut clients, mut hash) = (Vec::new(), String::new());
         for url in masters {
             let config = Config::from_url(url).map_err(text)?;
             let client = Client::new(config, None, None, None);
             client.init().await.map_err(text)?;
-            hash = send(&client, "SCRIPT", vec!["LOAD".into(), RELEASE.into()])
+            hash = send(&client, None, "SCRIPT", vec!["LOAD".into(), RELEASE.into()])
                 .await?
                 .as_string()
                 .ok_or("SCRIPT LOAD gives no hash")?;
             clients.push(client);
         }
-        Ok(Self { clients, hash })
+        Ok(Self {
+            clients,
+            timeout,
+            hash,
+        })
     }
 }
 
 impl Contender for Floor {
     fn pair(&self, key: &str) -> Ended {
         let clients = self.clients.clone();
-        let (key, hash) = (key.to_owned(), self.hash.clone());
+        let (key, hash, timeout) = (key.to_owned(), self.hash.clone(), self.timeout);
         Box::pin(async move {
             let token = format!("{:032x}", rand::random::<u128>());
             let ttl = TTL.as_millis().to_string();
@@ -51,9 +62,9 @@ impl Contender for Floor {
                 "PX".into(),
                 ttl.into(),
             ];
-            quorum(&clients, "SET", acquire).await?;
+            quorum(&clients, timeout, "SET", acquire).await?;
             let release = vec![hash.into(), 1.into(), key, token];
-            quorum(&clients, "EVALSHA", release).await
+            quorum(&clients, timeout, "EVALSHA", release).await
         })
     }
 }
@@ -61,12 +72,13 @@ impl Contender for Floor {
 /// Sends it to all, and waits for three that did it. (The rest is not taken back by dropping it.)
 async fn quorum(
     clients: &[Client],
+    timeout: Option<Duration>,
     name: &'static str,
     arguments: Vec<Value>,
 ) -> Result<(), String> {
     let calls = clients
         .iter()
-        .map(|client| send(client, name, arguments.clone()));
+        .map(|client| send(client, timeout, name, arguments.clone()));
     let mut calls: FuturesUnordered<_> = calls.collect();
     let mut done = 0;
     while let Some(reply) = calls.next().await {
@@ -79,8 +91,21 @@ async fn quorum(
     Err(format!("{name}: no quorum"))
 }
 
-async fn send(client: &Client, name: &'static str, arguments: Vec<Value>) -> Result<Value, String> {
+async fn send(
+    client: &Client,
+    timeout: Option<Duration>,
+    name: &'static str,
+    arguments: Vec<Value>,
+) -> Result<Value, String> {
     let command = CustomCommand::new_static(name, ClusterHash::FirstKey, false);
+    if timeout.is_none() {
+        return client.custom(command, arguments).await.map_err(text);
+    }
+    let options = Options {
+        timeout,
+        ..Options::default()
+    };
+    let client = client.with_options(&options);
     client.custom(command, arguments).await.map_err(text)
 }
 

@@ -14,7 +14,7 @@ pub mod contender;
 pub mod floor;
 pub mod measure;
 
-use contender::{Entrant, Ours};
+use contender::{Entrant, Ours, PATIENCE};
 use floor::Floor;
 use measure::{Plan, Sample, median, race, ratio};
 
@@ -63,7 +63,11 @@ pub fn run(peers: Peers) -> Result<(), String> {
         let runtime: Runtime = runtime().map_err(|error| error.to_string())?;
         runtime.block_on(async {
             let mut entrants = vec![
-                Entrant::new("bare fred", Floor::connect(&masters.urls).await?),
+                Entrant::new("bare fred", Floor::connect(&masters.urls, None).await?),
+                Entrant::new(
+                    "bare fred with a timeout for each command",
+                    Floor::connect(&masters.urls, Some(PATIENCE)).await?,
+                ),
                 Entrant::new(
                     "fredlock, `Fencing::Off`",
                     Ours::connect(&masters.urls, Fencing::Off).await?,
