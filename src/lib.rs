@@ -99,7 +99,7 @@
 //! | `core`, `background`, `clock`, `entropy`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; random numbers; events |
 //! | `metrics`, `meter` | the names of what is counted and timed (feature `metrics`); what counts it |
 //! | `guide` | the documents of the repository, in the documentation only |
-//! | [`testing`], `mutant` | in-memory masters (feature `testing`); rules that the simulation breaks on purpose |
+//! | `testing`, `mutant` | in-memory masters (feature `testing`); rules that the simulation breaks on purpose |
 //!
 //! # Features
 //!
