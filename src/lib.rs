@@ -92,7 +92,7 @@
 //! | `inspect`, `health`, `initialise` | what the masters have of a resource; which of them can vote; masters that need not wait out a restart guard |
 //! | `breaking` | an operator's break of a lock, for the tool (feature `cli`) |
 //! | `wait` | the queue of a process; what ends a pause: notices of masters, time left, the retry delay |
-//! | `round`, `quorum` | one fan-out to the masters; the counting of votes and time, which is pure |
+//! | `round`, `answers`, `quorum` | one fan-out to the masters; where its answers are put; the counting of votes and time, which is pure |
 //! | `gate`, [`fenced`] | the protected side: what refuses an older fence in one process, and on a Redis or Valkey server |
 //! | `resources`, `token`, `label`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the queue, the scripts, and fred behind it |
