@@ -17,7 +17,7 @@ use crate::{
     settings::Settings,
 };
 
-/// The most masters that one [`Redlock`] can have.
+/// The most masters that one [`Redlock`](crate::Redlock) can have.
 pub const MASTERS_MAX: usize = 63;
 
 /// Collects masters and settings; made by [`Redlock::builder`](crate::Redlock::builder).

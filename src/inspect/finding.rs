@@ -104,7 +104,7 @@ impl KeyState {
         self.fence
     }
 
-    /// The state of the restart guard; `None` if this [`Redlock`] has none.
+    /// The state of the restart guard; `None` if this [`Redlock`](crate::Redlock) has none.
     #[must_use]
     pub fn guard(&self) -> Option<GuardState> {
         self.guard
