@@ -196,22 +196,19 @@ impl<W: Wire> Inner<W> {
         let mut state = self.state();
         let (mut group, mut late, mut resources) = (Vec::new(), Vec::new(), 0);
         let now = Instant::now();
-        while let Some(first) = state.waiting.front() {
-            resources += first.request.resources.len();
-            let is_full = group.len() >= GROUP_MAX || resources > GROUP_RESOURCES_MAX;
-            if is_full {
-                break;
-            }
-            let Some(first) = state.waiting.pop_front() else {
-                break;
-            };
+        while let Some(first) = state.waiting.pop_front() {
             // Nothing is sent for a caller that was told that its time is up. (That nobody listens any
             // more is no reason: a lock is to stand on all masters, though a quorum was enough to wait for.)
-            if first.deadline > now {
-                group.push(first);
-            } else {
+            if first.deadline <= now {
                 late.push(first);
+                continue;
             }
+            resources += first.request.resources.len();
+            if group.len() >= GROUP_MAX || resources > GROUP_RESOURCES_MAX {
+                state.waiting.push_front(first);
+                break;
+            }
+            group.push(first);
         }
         if group.is_empty() {
             state.is_flushing = false;

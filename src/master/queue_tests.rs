@@ -284,6 +284,23 @@ async fn what_is_late_before_it_was_sent_is_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_late_takes_no_room_from_what_is_not_however_much_it_is() {
+    let queue = Noted::queue(None);
+    let _first = sent(&queue, &["a"], LONG);
+    let _second = sent(&queue, &["b"], LONG);
+    turn().await;
+    let late: Vec<_> = (0..300).map(|_| sent(&queue, &["c"], MS)).collect();
+    let patient: Vec<_> = (0..3).map(|_| sent(&queue, &["d"], LONG)).collect();
+    advance(3 * MS).await;
+    turn().await;
+    assert_eq!(noted(&queue).concat(), ["a", "b", "d", "d", "d"]);
+    for late in late {
+        assert_eq!(late.reply().await, Err(MasterError::Timeout));
+    }
+    drop(patient);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_operation_that_nobody_listens_to_any_more_is_sent_all_the_same() {
     let queue = Noted::queue(None);
     let _first = sent(&queue, &["a"], LONG);
