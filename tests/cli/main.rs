@@ -4,12 +4,14 @@
 
 mod breaking;
 mod doctor;
+mod every_command;
 mod inspect;
 mod losing;
 mod man;
 mod processes;
 mod signals;
 mod status;
+mod status_hung;
 mod support;
 mod terminal;
 mod tool;
