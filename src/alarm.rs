@@ -32,10 +32,10 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 /// Drives the future. From `since` on, for as long as it runs, its task is woken every `step` even
 /// if the runtime's own timers stand still.
 pub(crate) async fn rouse<F: Future>(since: Instant, step: Duration, future: F) -> F::Output {
-    let mut rouser = Rouser::new(since, step);
+    let mut rouser = Rouser::new(since);
     let mut future = pin!(future);
     poll_fn(|cx| {
-        rouser.watch_over(cx);
+        rouser.watch_over(step, cx);
         future.as_mut().poll(cx)
     })
     .await
@@ -48,26 +48,29 @@ pub(crate) async fn rouse<F: Future>(since: Instant, step: Duration, future: F) 
 pub(crate) struct Rouser {
     alarm: Option<Alarm>,
     at: Instant,
-    step: Duration,
 }
 
 impl Rouser {
     /// For a task of the runtime that this is called on.
-    pub(crate) fn new(since: Instant, step: Duration) -> Self {
+    pub(crate) fn new(since: Instant) -> Self {
         let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
         Self {
             alarm: (!is_alone).then(|| Alarm::of(&CLOCK)),
             at: since,
-            step,
         }
     }
 
-    /// Sees to it that the task is polled again. To be called with each poll.
-    pub(crate) fn watch_over(&mut self, cx: &Context<'_>) {
+    /// Does it nothing?
+    pub(crate) fn is_idle(&self) -> bool {
+        self.alarm.is_none()
+    }
+
+    /// Sees to it that the task is polled again within such a step. To be called with each poll.
+    pub(crate) fn watch_over(&mut self, step: Duration, cx: &Context<'_>) {
         if let Some(alarm) = &mut self.alarm {
             let now = Instant::now();
             if now >= self.at {
-                self.at = now + self.step;
+                self.at = now + step;
             }
             alarm.set(self.at, cx);
         }

@@ -45,8 +45,9 @@ pub(crate) struct Terms {
     pub(crate) resources: Resources,
     pub(crate) token: Token,
     pub(crate) label: Option<OwnerLabel>,
-    /// What stands under the keys.
-    value: Str,
+    /// What stands under the keys. `None` where it is made anew for each of the few requests that are to
+    /// come.
+    value: Mutex<Option<Str>>,
     pub(crate) command_timeout: Duration,
     /// 0 without fencing. Raised in place where masters have seen a larger one.
     fence: AtomicU64,
@@ -75,7 +76,7 @@ impl Claim {
             core: Arc::clone(core),
             resources: resources.clone(),
             token,
-            value: value_of(token, label).into(),
+            value: Mutex::new(Some(value_of(token, label).into())),
             label: label.cloned(),
             command_timeout,
             fence: AtomicU64::new(fence.unwrap_or(0)),
@@ -92,6 +93,11 @@ impl Claim {
 
     pub(crate) fn terms(&self) -> &Arc<Terms> {
         &self.terms
+    }
+
+    /// It will be held for long, and there may be very many that are: memory is dearer than time.
+    pub(crate) fn save_memory(&self) {
+        drop(self.terms.kept_value().take());
     }
 
     /// Raises the fence in place: the token stays, as no delete for it was sent.
@@ -271,11 +277,20 @@ impl Terms {
             operation,
             resources: self.resources.clone(),
             token: self.token,
-            value: self.value.clone(),
+            value: self.value(),
             fence: self.core.fence_write(fence, ttl),
             guard_ms: self.core.guard.map(whole_ms),
             arguments: Arguments::default(),
         })
+    }
+
+    fn value(&self) -> Str {
+        let kept = self.kept_value().clone();
+        kept.unwrap_or_else(|| value_of(self.token, self.label.as_ref()).into())
+    }
+
+    fn kept_value(&self) -> MutexGuard<'_, Option<Str>> {
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ttl_max(&self) -> Duration {

@@ -2,17 +2,13 @@
 
 use std::{
     future::{Future, poll_fn},
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Poll, ready},
     time::Duration,
 };
 
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    sync::oneshot,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -20,8 +16,9 @@ use crate::{
     clock::{Deadline, after},
     error::ExtendError,
     lock::Lock,
+    progress::Step,
     settings::Settings,
-    signal::{Lease, LostReason},
+    signal::{Lease, LostReason, MARGIN},
     telemetry,
 };
 
@@ -43,10 +40,13 @@ pub(crate) struct Keeper {
     // First, so that the lease has ended before a lock that is dropped with it is released.
     lease: EndedWithKeeper,
     lock: Lock,
-    routine: Routine,
     shutdown: CancellationToken,
     threshold: Duration,
+    /// How long before the end of validity to extend next.
+    early: Duration,
     hold_until: Option<Instant>,
+    // Last, so that the caller goes on only after that.
+    _released: ReleasedWithKeeper,
 }
 
 /// No lease outlives its keeper, which may be dropped at any await: with its runtime.
@@ -58,17 +58,13 @@ impl Drop for EndedWithKeeper {
     }
 }
 
-/// The routine, while it runs. (A channel on which nothing is sent: its other end is dropped when the
-/// routine has ended, however it did.)
-struct Routine(Option<oneshot::Receiver<()>>);
+/// No caller waits for a keeper that is gone.
+struct ReleasedWithKeeper(Arc<Lease>);
 
-impl Routine {
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(running) = &mut self.0 {
-            let _ended = ready!(Pin::new(running).poll(cx));
-            self.0 = None;
-        }
-        Poll::Ready(())
+impl Drop for ReleasedWithKeeper {
+    fn drop(&mut self) {
+        self.0.progress().reach(Step::Started);
+        self.0.progress().reach(Step::Released);
     }
 }
 
@@ -76,7 +72,6 @@ impl Keeper {
     pub(crate) fn new(
         mut lock: Lock,
         lease: Arc<Lease>,
-        routine: oneshot::Receiver<()>,
         shutdown: CancellationToken,
         settings: &Settings,
         ttl: Duration,
@@ -85,12 +80,13 @@ impl Keeper {
         let hold_until = settings.hold_limit.map(after);
         lock.kept();
         Self {
-            lease: EndedWithKeeper(lease),
+            lease: EndedWithKeeper(Arc::clone(&lease)),
             lock,
-            routine: Routine(Some(routine)),
             shutdown,
             threshold,
+            early: Duration::ZERO,
             hold_until,
+            _released: ReleasedWithKeeper(lease),
         }
     }
 
@@ -98,99 +94,94 @@ impl Keeper {
     /// ours may be left, and never before, since the routine may still be writing.
     ///
     /// (Boxed, as it would hold itself twice otherwise: what it is called on, and what it moves that to.)
-    pub(crate) async fn run(
-        mut self: Box<Self>,
-        started: oneshot::Sender<()>,
-        released: oneshot::Sender<()>,
-    ) {
-        // A sender that is dropped is news enough.
-        drop(started);
-        let reason = self.keep().await;
-        self.lock.ended(&reason);
-        let (resources, token) = (self.lock.resources().clone(), self.lock.token());
-        let was_lost = !matches!(reason, LostReason::Ended);
-        if was_lost {
-            telemetry::lost(&resources, token, &reason);
-        }
-        poll_fn(|cx| self.routine.poll_end(cx)).await;
-        if let Err(error) = Box::pin(self.lock.release()).await {
-            // After a loss it is no news that the keys were gone.
-            if !was_lost {
-                telemetry::release_failed(&resources, token, &error);
+    #[expect(clippy::manual_async_fn, reason = "that has each argument twice")]
+    pub(crate) fn run(mut self: Box<Self>) -> impl Future<Output = ()> + Send {
+        async move {
+            self.lease.0.progress().reach(Step::Started);
+            let reason = self.keep().await;
+            self.lock.ended(&reason);
+            let was_lost = !matches!(reason, LostReason::Ended);
+            if was_lost {
+                telemetry::lost(self.lock.resources(), self.lock.token(), &reason);
             }
+            self.lease.0.progress().wait(Step::RoutineEnded).await;
+            Box::pin(self.release(was_lost)).await;
         }
-        drop(released);
     }
 
     /// Extends until it is over, and says how it ended.
     ///
-    /// Most of its life it waits, and there may be very many that do: one timer, and memory for what
+    /// Most of its life it rests, and there may be very many that do: one timer, and memory for what
     /// an extension takes only while there is one.
     async fn keep(&mut self) -> LostReason {
         loop {
-            let ends = match self.lease.0.look() {
-                Ok(ends) => ends,
-                Err(reason) => return reason,
-            };
-            let due = self.lock.valid_until().before(self.early());
-            if let Some(reason) = self.wait(&due, ends).await {
+            if let Err(reason) = self.lease.0.look() {
+                return reason;
+            }
+            self.early = self.next_early();
+            if let Some(reason) = self.rest().await {
                 return self.lease.0.lose(reason);
             }
             if self.hold_until.is_some_and(|end| Instant::now() >= end) {
                 return self.lease.0.lose(LostReason::HoldLimit);
             }
+            let due = self.lock.valid_until().before(self.early);
             if due.is_over()
-                && let Some(reason) = Box::pin(self.extend(&due, ends)).await
+                && let Some(reason) = Box::pin(self.extend(&due)).await
             {
                 return reason;
             }
         }
     }
 
-    /// Waits for the next moment at which something is to be done: an extension, or an end. It may
-    /// have come nearer, by the first look after a suspension of the machine: no timer knows of that.
+    /// Waits for the next moment at which something is to be done: an extension, so long before the
+    /// end of validity, or an end. It may have come nearer, by the first look after a suspension of
+    /// the machine: no timer knows of that.
     ///
     /// Sooner if it is over by somebody's will.
-    async fn wait(&mut self, due: &Deadline, ends: Instant) -> Option<LostReason> {
-        let step = self.alarm_step();
-        let Self {
-            routine,
-            shutdown,
-            hold_until,
-            ..
-        } = self;
-        let next = || {
-            let next = due.at().min(ends);
-            hold_until.map_or(next, |end| end.min(next))
-        };
-        let is_alone = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-        let look_at = || {
-            if is_alone {
-                next().min(Instant::now() + SUSPENSION_UNSEEN_MAX)
-            } else {
-                next()
-            }
-        };
-        let mut rouser = Rouser::new(next() + step, step);
-        let mut shutdown = pin!(shutdown.cancelled());
-        let mut sleep = pin!(sleep_until(look_at()));
+    async fn rest(&self) -> Option<LostReason> {
+        let mut rouser = Rouser::new(self.next() + self.alarm_step());
+        let mut shutdown = pin!(self.shutdown.cancelled());
+        let mut sleep = pin!(sleep_until(self.look_at(&rouser)));
         poll_fn(|cx| {
-            rouser.watch_over(cx);
-            if routine.poll_end(cx).is_ready() {
+            rouser.watch_over(self.alarm_step(), cx);
+            if self
+                .lease
+                .0
+                .progress()
+                .poll(Step::RoutineEnded, cx)
+                .is_ready()
+            {
                 return Poll::Ready(Some(LostReason::Ended));
             }
             if shutdown.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Some(LostReason::ShutDown));
             }
             loop {
-                if next() <= Instant::now() {
+                if self.next() <= Instant::now() {
                     return Poll::Ready(None);
                 }
                 ready!(sleep.as_mut().poll(cx));
-                sleep.as_mut().reset(look_at());
+                sleep.as_mut().reset(self.look_at(&rouser));
             }
         })
         .await
+    }
+
+    /// The next moment at which something is to be done.
+    fn next(&self) -> Instant {
+        let due = self.lock.valid_until().before(self.early.max(MARGIN)).at();
+        self.hold_until.map_or(due, |end| end.min(due))
+    }
+
+    /// When to look whether it has come.
+    fn look_at(&self, rouser: &Rouser) -> Instant {
+        let next = self.next();
+        if rouser.is_idle() {
+            next.min(Instant::now() + SUSPENSION_UNSEEN_MAX)
+        } else {
+            next
+        }
     }
 
     /// One extension; says how it ended if that is over.
@@ -198,16 +189,20 @@ impl Keeper {
     /// # Cancel safety
     /// The lock stays valid for what it was. What is under way is followed up elsewhere, and revives
     /// nothing.
-    async fn extend(&mut self, due: &Deadline, ends: Instant) -> Option<LostReason> {
+    async fn extend(&mut self, due: &Deadline) -> Option<LostReason> {
         let step = self.alarm_step();
         let Self {
             lease: EndedWithKeeper(lease),
             lock,
-            routine,
             shutdown,
             hold_until,
             ..
         } = self;
+        // No extension is begun after the end.
+        let ends = match lease.look() {
+            Ok(ends) => ends,
+            Err(reason) => return Some(reason),
+        };
         let hold_until = *hold_until;
         let held_too_long = async {
             match hold_until {
@@ -221,13 +216,13 @@ impl Keeper {
         let extension = alarm::rouse(Instant::now() + step, step, extension);
         let result = tokio::select! {
             biased;
-            () = poll_fn(|cx| routine.poll_end(cx)) => return Some(lease.lose(LostReason::Ended)),
+            () = lease.progress().wait(Step::RoutineEnded) => return Some(lease.lose(LostReason::Ended)),
             () = shutdown.cancelled() => return Some(lease.lose(LostReason::ShutDown)),
             () = held_too_long => return Some(lease.lose(LostReason::HoldLimit)),
             result = extension => Some(result),
             // The end of validity, whatever the masters do.
             () = sleep_until(ends) => None,
-            () = lease.over() => None,
+            () = lease.progress().wait(Step::Over) => None,
         };
         let Some(result) = result else {
             let reason = lease.look().err()?;
@@ -249,13 +244,22 @@ impl Keeper {
         ALARM_STEP_MIN.max(self.threshold / 8)
     }
 
-    /// How long before the end of validity to extend.
-    fn early(&self) -> Duration {
+    fn next_early(&self) -> Duration {
         let wait = self
             .lock
             .valid_until()
             .left()
             .saturating_sub(self.threshold);
         self.threshold + wait.mul_f64(SPREAD * self.lock.fraction())
+    }
+
+    async fn release(self: Box<Self>, was_lost: bool) {
+        let (resources, token) = (self.lock.resources().clone(), self.lock.token());
+        if let Err(error) = self.lock.release().await {
+            // After a loss it is no news that the keys were gone.
+            if !was_lost {
+                telemetry::release_failed(&resources, token, &error);
+            }
+        }
     }
 }

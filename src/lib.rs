@@ -150,6 +150,7 @@ pub mod metrics;
 )]
 mod mutant;
 mod outcome;
+mod progress;
 mod quorum;
 #[cfg(doctest)]
 mod readme;

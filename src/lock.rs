@@ -299,6 +299,7 @@ impl Lock {
     /// A keeper has it, which alone knows how it ends.
     pub(crate) fn kept(&mut self) {
         self.hold.counted.kept();
+        self.claim.save_memory();
     }
 
     /// Its keeper says how it ended.

@@ -18,7 +18,8 @@ pub struct Outcomes(Arc<[Outcome]>);
 pub struct Outcome {
     master: Arc<str>,
     answer: Answer,
-    took: Duration,
+    /// Microseconds, up to an hour: there may be very many of these.
+    took: u32,
 }
 
 /// What a master said to one request.
@@ -141,7 +142,7 @@ impl Outcomes {
                 .map(|master| Outcome {
                     master,
                     answer: Answer::Pending,
-                    took: Duration::ZERO,
+                    took: 0,
                 })
                 .collect(),
         )
@@ -151,7 +152,7 @@ impl Outcomes {
         // A copy where somebody was told how it stood before.
         let outcome = &mut Arc::make_mut(&mut self.0)[index];
         outcome.answer = answer;
-        outcome.took = took;
+        outcome.took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
     }
 
     /// One for each master, in the order of configuration.
@@ -179,10 +180,11 @@ impl Outcome {
         &self.answer
     }
 
-    /// From just before the request was sent to its answer; zero while that is pending.
+    /// From just before the request was sent to its answer, in whole microseconds; zero while that is
+    /// pending.
     #[must_use]
     pub fn took(&self) -> Duration {
-        self.took
+        Duration::from_micros(self.took.into())
     }
 }
 
@@ -201,7 +203,7 @@ impl fmt::Display for Outcome {
         write!(f, "{} {}", self.master, self.answer)?;
         match self.answer {
             Answer::Pending => Ok(()),
-            _ => write!(f, " ({:.1} ms)", self.took.as_secs_f64() * 1e3),
+            _ => write!(f, " ({:.1} ms)", self.took().as_secs_f64() * 1e3),
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Resources(Arc<[Name]>);
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Name {
-    // As fred sends them, without a copy for each command.
+    // As fred sends them, without a copy for each command. The one is a part of the other.
     lock: Str,
     fence: Str,
 }
@@ -124,10 +124,10 @@ impl Name {
                 name: name.to_owned(),
             });
         }
-        Ok(Self {
-            lock: name.into(),
-            fence: neighbour(name, FENCE_SUFFIX).into(),
-        })
+        let fence = Str::from(neighbour(name, FENCE_SUFFIX));
+        let begin = usize::from(!has_hash_tag(name));
+        let lock = fence.slice(begin..begin + name.len());
+        Ok(Self { lock, fence })
     }
 }
 

@@ -9,11 +9,16 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::{clock::Deadline, fence::Fence, outcome::Outcomes};
+use crate::{
+    clock::Deadline,
+    fence::Fence,
+    outcome::Outcomes,
+    progress::{Progress, Step},
+};
 
 /// How long before the end of validity the signal fires: timers are late by up to a millisecond,
 /// and the notice must not be.
-const MARGIN: Duration = Duration::from_millis(2);
+pub(crate) const MARGIN: Duration = Duration::from_millis(2);
 
 /// Tells the routine of [`using`](crate::Redlock::using) whether the lock is still its own.
 ///
@@ -93,6 +98,7 @@ impl Signal {
     /// # Cancel safety
     /// Loses nothing.
     pub async fn aborted(&self) -> LostReason {
+        let fired = self.0.fired();
         loop {
             let ends = match self.0.look() {
                 Ok(ends) => ends,
@@ -101,7 +107,7 @@ impl Signal {
             // An extension moves the end while this sleeps: then it looks again.
             tokio::select! {
                 biased;
-                () = self.0.fired.cancelled() => {}
+                () = fired.cancelled() => {}
                 () = sleep_until(ends) => {}
             }
         }
@@ -141,7 +147,7 @@ impl Signal {
     /// has no effect on the lock.
     #[must_use]
     pub fn token(&self) -> CancellationToken {
-        self.0.fired.child_token()
+        self.0.fired().child_token()
     }
 }
 
@@ -150,7 +156,7 @@ impl Signal {
 pub(crate) struct Lease {
     fence: Fence,
     state: Mutex<State>,
-    fired: CancellationToken,
+    progress: Progress,
 }
 
 #[derive(Debug)]
@@ -159,6 +165,8 @@ struct State {
     /// What the masters answered last, for the reason.
     outcomes: Outcomes,
     lost: Option<LostReason>,
+    /// Cancelled once it is lost; there only if somebody has asked for it.
+    fired: Option<CancellationToken>,
 }
 
 impl Lease {
@@ -167,11 +175,12 @@ impl Lease {
             ends: valid_until.before(MARGIN),
             outcomes,
             lost: None,
+            fired: None,
         };
         Self {
             fence,
             state: Mutex::new(state),
-            fired: CancellationToken::new(),
+            progress: Progress::default(),
         }
     }
 
@@ -206,9 +215,22 @@ impl Lease {
         self.state().outcomes.clone_from(outcomes);
     }
 
-    /// Is over, by whatever reason.
-    pub(crate) async fn over(&self) {
-        self.fired.cancelled().await;
+    /// How far its caller and its keeper have come.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// What is cancelled when it is over, by whatever reason.
+    fn fired(&self) -> CancellationToken {
+        let mut state = self.state();
+        let is_over = state.lost.is_some();
+        let fired = state.fired.get_or_insert_default().clone();
+        // Free before anybody is woken: whoever that is may look at once.
+        drop(state);
+        if is_over {
+            fired.cancel();
+        }
+        fired
     }
 
     /// Compares the clock, under the lock: no extension can come after a look that has seen the
@@ -229,9 +251,13 @@ impl Lease {
 
     fn end(&self, mut state: MutexGuard<'_, State>, reason: LostReason) -> LostReason {
         state.lost = Some(reason.clone());
+        let fired = state.fired.clone();
         // Free before anybody is woken: whoever that is may look at once.
         drop(state);
-        self.fired.cancel();
+        if let Some(fired) = fired {
+            fired.cancel();
+        }
+        self.progress.reach(Step::Over);
         reason
     }
 
@@ -307,5 +333,13 @@ mod tests {
         let token = signal.token();
         signal.0.lose(LostReason::HoldLimit);
         assert!(token.is_cancelled());
+        assert!(signal.token().is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_that_is_asked_for_after_the_end_is_cancelled() {
+        let signal = Signal::new(Arc::new(lease(100)));
+        signal.0.lose(LostReason::Ended);
+        assert!(signal.token().is_cancelled());
     }
 }

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::oneshot;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::{
@@ -16,17 +15,19 @@ use crate::{
     error::UsingError,
     keeper::Keeper,
     lock::Lock,
+    progress::Step,
     settings::{AbortMode, Settings},
     signal::{Lease, LostReason, Signal},
 };
 
-/// A lock that is kept.
-pub(crate) struct Kept {
-    lease: Arc<Lease>,
-    /// Dropped when the routine has ended, however it did: the keeper then releases.
-    running: oneshot::Sender<()>,
-    /// Ends once it has.
-    released: oneshot::Receiver<()>,
+/// A lock that is kept, for a routine. Dropped when that has ended, however it did: the keeper then
+/// releases.
+pub(crate) struct Kept(Arc<Lease>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.progress().reach(Step::RoutineEnded);
+    }
 }
 
 /// Starts a task that extends the lock.
@@ -45,73 +46,68 @@ pub(crate) async fn keep(
         lock.valid_until(),
         lock.outcomes().clone(),
     ));
-    let (running, routine) = oneshot::channel();
     let keeper = Keeper::new(
         lock,
         Arc::clone(&lease),
-        routine,
         core.shutdown.clone(),
         settings,
         ttl,
     );
-    let (started_tx, started) = oneshot::channel();
-    let (released_tx, released) = oneshot::channel();
-    let keeper = Box::new(keeper);
-    core.background.spawn(keeper.run(started_tx, released_tx));
+    // First, so that a call that is dropped at the await below has ended the routine.
+    let kept = Kept(lease);
+    core.background.spawn(Box::new(keeper).run());
     drop(call);
     // A task that was only just spawned may wait in a place of this thread from which no other
-    // takes it; the routine may block this thread. So it has to have started. (The
-    // keeper drops its end of either channel; nothing is ever sent.)
-    drop(started.await);
-    Kept {
-        lease,
-        running,
-        released,
-    }
+    // takes it; the routine may block this thread. So it has to have started.
+    kept.0.progress().wait(Step::Started).await;
+    kept
 }
 
 /// Runs the routine under the lock that is kept, and waits for the release.
 ///
 /// # Cancel safety
 /// Dropping the future, or a panic of the routine, drops `kept`; the keeper then releases.
-pub(crate) async fn run<F, Fut>(
+#[expect(clippy::manual_async_fn, reason = "that has each argument twice")]
+pub(crate) fn run<F, Fut>(
     kept: Kept,
     abort_mode: AbortMode,
     routine: F,
-) -> Result<Fut::Output, UsingError<Fut::Output>>
+) -> impl Future<Output = Result<Fut::Output, UsingError<Fut::Output>>>
 where
     F: FnOnce(Signal) -> Fut,
     Fut: Future,
 {
-    let signal = Signal::new(Arc::clone(&kept.lease));
-    // The ttl may be too short, the start too long in coming, or it is time to shut down.
-    let output = if signal.is_aborted() {
-        None
-    } else {
-        // Boxed, as few want it.
-        let mut aborted = (abort_mode == AbortMode::DropRoutine).then(|| {
-            let signal = signal.clone();
-            Box::pin(async move { signal.aborted().await })
-        });
-        let mut routine = pin!(routine(signal));
-        poll_fn(|cx| {
-            if let Poll::Ready(output) = routine.as_mut().poll(cx) {
-                return Poll::Ready(Some(output));
-            }
-            match &mut aborted {
-                Some(aborted) => aborted.as_mut().poll(cx).map(|_| None),
-                None => Poll::Pending,
-            }
-        })
-        .await
-    };
-    // Compares the clock: was it ours to the very end?
-    let reason = kept.lease.lose(LostReason::Ended);
-    drop(kept.running);
-    drop(kept.released.await);
-    match (output, reason) {
-        (Some(output), LostReason::Ended) => Ok(output),
-        (output, reason) => Err(UsingError::Lost { output, reason }),
+    async move {
+        // The ttl may be too short, the start too long in coming, or it is time to shut down.
+        let output = if kept.0.look().is_err() {
+            None
+        } else {
+            // Boxed, as few want it.
+            let mut aborted = (abort_mode == AbortMode::DropRoutine).then(|| {
+                let signal = Signal::new(Arc::clone(&kept.0));
+                Box::pin(async move { signal.aborted().await })
+            });
+            let mut routine = pin!(routine(Signal::new(Arc::clone(&kept.0))));
+            poll_fn(|cx| {
+                if let Poll::Ready(output) = routine.as_mut().poll(cx) {
+                    return Poll::Ready(Some(output));
+                }
+                match &mut aborted {
+                    Some(aborted) => aborted.as_mut().poll(cx).map(|_| None),
+                    None => Poll::Pending,
+                }
+            })
+            .await
+        };
+        // Compares the clock: was it ours to the very end?
+        let reason = kept.0.lose(LostReason::Ended);
+        let progress = kept.0.progress();
+        progress.reach(Step::RoutineEnded);
+        progress.wait(Step::Released).await;
+        match (output, reason) {
+            (Some(output), LostReason::Ended) => Ok(output),
+            (output, reason) => Err(UsingError::Lost { output, reason }),
+        }
     }
 }
 
@@ -132,13 +128,12 @@ mod tests {
         let using = redlock.using(["a"], ttl, async |signal| drop(signal.aborted().await));
         let lock = redlock.acquire(["b"], ttl).await.unwrap();
         let lease = Lease::new(lock.fence(), lock.valid_until(), lock.outcomes().clone());
-        let (_running, routine) = oneshot::channel();
         let shutdown = CancellationToken::new();
         let settings = Settings::default();
-        let keeper = Keeper::new(lock, Arc::new(lease), routine, shutdown, &settings, ttl);
-        let keeper = Box::new(keeper).run(oneshot::channel().0, oneshot::channel().0);
+        let keeper = Keeper::new(lock, Arc::new(lease), shutdown, &settings, ttl);
+        let keeper = Box::new(keeper).run();
         let sizes = (size_of_val(&using), size_of_val(&keeper));
         println!("using and keeper: {sizes:?} bytes");
-        assert!(sizes.0 <= 450 && sizes.1 <= 650, "{sizes:?}");
+        assert!(sizes.0 <= 380 && sizes.1 <= 400, "{sizes:?}");
     }
 }
