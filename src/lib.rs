@@ -160,6 +160,7 @@ mod retry;
 mod round;
 mod settings;
 mod signal;
+mod stragglers;
 mod telemetry;
 mod token;
 mod using;

@@ -58,9 +58,10 @@ impl Builder {
                 Quorum::of(masters, quorum).ok_or(BuildError::InvalidQuorum { quorum, masters })?
             }
         };
+        #[cfg(not(feature = "testing"))]
         let background = Background::new();
         #[cfg(feature = "testing")]
-        let background = background.paused_by(self.pause);
+        let background = Background::paused_by(self.pause);
         let Fleet { masters, contacts } = Fleet::open(
             self.sources,
             self.allow_sentinel_managed,
