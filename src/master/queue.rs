@@ -37,9 +37,6 @@ const GROUP_RESOURCES_MAX: usize = RESOURCES_MAX;
 /// keeps the master from idling; and an answer that is slow holds nobody else up for longer.
 const NEXT_AFTER: Duration = Duration::from_millis(2);
 
-/// How often those who are ready are given way before a group is sent, while it grows.
-const GROW_MAX: usize = 4;
-
 /// The way to a master, beneath its queue.
 pub(crate) trait Wire: Send + Sync + fmt::Debug + 'static {
     /// As [`Master::name`].
@@ -286,7 +283,9 @@ struct Flush<W: Wire> {
 impl<W: Wire> Flush<W> {
     async fn run(mut self) {
         loop {
-            self.grow().await;
+            // Who was just answered often wants the next thing at once: that is to travel with what waits by
+            // now, not by itself.
+            yield_now().await;
             let Some(group) = self.inner.next_group() else {
                 break;
             };
@@ -296,21 +295,6 @@ impl<W: Wire> Flush<W> {
             }
         }
         self.has_ended = true;
-    }
-
-    /// Lets whoever is ready join, as long as anybody does. Who was just answered often wants the next
-    /// thing at once: that is to travel with what waits by now, not by itself.
-    async fn grow(&self) {
-        let waiting = || self.inner.state().waiting.len();
-        let mut before = waiting();
-        for _ in 0..GROW_MAX {
-            yield_now().await;
-            let now = waiting();
-            if now <= before || now >= GROUP_MAX {
-                break;
-            }
-            before = now;
-        }
     }
 }
 
