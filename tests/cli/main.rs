@@ -15,4 +15,5 @@ mod status_hung;
 mod support;
 mod terminal;
 mod tool;
+mod unread;
 mod waiting;
