@@ -7,7 +7,7 @@ use tokio::{process::Command, time::timeout};
 
 use crate::support::{server::Server, servers::Servers};
 use crate::terminal::Shell;
-use crate::tool::{LIMIT, freed, tool};
+use crate::tool::{LIMIT, freed, run, tool};
 
 /// A pipe whose reader has gone.
 fn unread() -> Stdio {
@@ -144,4 +144,46 @@ async fn on_a_terminal_a_break_is_asked_for_all_the_same() {
     shell.types("yes\n");
     shell.shows("end:0").await;
     freed(&servers, "job").await;
+}
+
+#[tokio::test]
+async fn nobody_who_reads_the_messages_changes_no_status() {
+    let servers = Servers::start(1).await;
+    let script = servers[0].path("script");
+    std::fs::write(&script, "no rights").unwrap();
+    let script = script.to_str().unwrap();
+    for (words, status) in [
+        (&["-v", "job", "--", "sh", "-c", "exit 7"][..], 7),
+        (&["job", "--", "no-such-command"], 127),
+        (&["job", "--", script], 126),
+        (&["--no-such-option", "job", "--", "true"], 64),
+        (
+            &["--min-hold", "2s", "--max-hold", "1s", "job", "--", "true"],
+            64,
+        ),
+        (
+            &["--max-hold", "300ms", "-v", "job", "--", "sleep", "99"],
+            76,
+        ),
+    ] {
+        let mut command = run(&servers, words);
+        command.stderr(unread());
+        let ended = ended(command).await;
+        assert_eq!(ended.status.code(), Some(status), "{words:?}: {ended:?}");
+        freed(&servers, "job").await;
+    }
+    servers.kill(&[0]).await;
+    for (words, status) in [
+        (&["inspect", "job"][..], 69),
+        (&["init"], 69),
+        (&["break", "--yes", "job"], 69),
+        (&["man", "/dev/null/man1"], 71),
+        (&["doctor", "--quorum", "9"], 64),
+        (&["completions", "no-such-shell"], 64),
+    ] {
+        let mut command = asking(&servers, words);
+        command.stderr(unread());
+        let ended = ended(command).await;
+        assert_eq!(ended.status.code(), Some(status), "{words:?}: {ended:?}");
+    }
 }
