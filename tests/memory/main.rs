@@ -7,6 +7,7 @@ mod crowds;
 mod extension;
 mod fences;
 mod guard;
+mod health;
 mod inspect;
 mod keeping;
 mod limits;
