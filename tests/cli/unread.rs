@@ -5,8 +5,8 @@ use std::process::{Output, Stdio};
 
 use tokio::{process::Command, time::timeout};
 
+use crate::shell::Shell;
 use crate::support::{server::Server, servers::Servers};
-use crate::terminal::Shell;
 use crate::tool::{LIMIT, freed, run, tool};
 
 /// A pipe whose reader has gone.
