@@ -8,6 +8,7 @@ mod extension;
 mod fences;
 mod guard;
 mod health;
+mod initialise;
 mod inspect;
 mod keeping;
 mod limits;
