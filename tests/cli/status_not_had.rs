@@ -128,6 +128,16 @@ async fn a_busy_lock_gives_75_or_what_was_asked_for() {
 }
 
 #[tokio::test]
+async fn without_waiting_a_lock_that_is_free_is_had() {
+    let servers = Servers::start(3).await;
+    for words in [&["-n"][..], &["--wait", "0"]] {
+        let words = [words, &["job", "--", "sh", "-c", "exit 7"]].concat();
+        let ended = outcome(run(&servers, &words)).await;
+        assert_eq!(ended, (7, String::new()), "{words:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_wait_that_runs_out_was_as_long_as_asked_for() {
     let servers = Servers::start(3).await;
     for server in &servers {
