@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use crate::shell::Shell;
 use crate::support::servers::Servers;
-use crate::terminal::Shell;
 use crate::tool::{Running, eventually, freed, held, outcome, output, run, tool};
 
 const GUARD_MARKER: &str = "fredlock:guard:marker";

@@ -35,6 +35,10 @@ async fn output_that_cannot_be_written_gives_71() {
     ] {
         let ended = outcome(to_full(&servers, words)).await;
         assert_eq!(ended.0, 71, "{words:?}: {ended:?}");
+        assert!(
+            ended.1.contains("cannot write the output: No space left"),
+            "{words:?}: {ended:?}"
+        );
     }
     // Nothing is broken that was not shown.
     assert!(servers.values_of("job").await.iter().all(Option::is_some));

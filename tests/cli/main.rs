@@ -4,15 +4,22 @@
 
 mod breaking;
 mod doctor;
+mod environment;
 mod every_command;
+mod holding;
 mod inspect;
+mod limits;
 mod losing;
 mod man;
 mod processes;
+mod progress;
+mod shell;
 mod signals;
 mod status;
 mod status_hung;
+mod status_not_had;
 mod support;
 mod terminal;
 mod tool;
+mod unread;
 mod waiting;

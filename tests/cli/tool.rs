@@ -159,10 +159,12 @@ pub(crate) async fn held(servers: &Servers, key: &str) {
     .await;
 }
 
-/// Waits until no server that runs has the key.
+/// Waits until no server that runs has the key. For less than the ttl of a lock for which no other was
+/// asked (30 s), at the end of which every key goes by itself.
 pub(crate) async fn freed(servers: &Servers, key: &str) {
-    eventually("no key is left", async || {
+    let is_freed = eventually("no key is left", async || {
         servers.values_of(key).await.iter().all(Option::is_none)
-    })
-    .await;
+    });
+    let freed = timeout(LIMIT / 2, is_freed).await;
+    freed.expect("no key is left, before the time of a lock is over");
 }

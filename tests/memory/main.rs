@@ -7,6 +7,8 @@ mod crowds;
 mod extension;
 mod fences;
 mod guard;
+mod health;
+mod initialise;
 mod inspect;
 mod keeping;
 mod limits;

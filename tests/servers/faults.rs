@@ -4,8 +4,8 @@ use std::{
     future::Future,
     pin::pin,
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Waker},
     time::Duration,
@@ -15,14 +15,10 @@ use fredlock::{
     Answer, Fencing, MasterError, Redlock, Retry, TTL_MIN,
     fred::types::{RespVersion, config::Config},
 };
-use tokio::{
-    io::copy_bidirectional,
-    net::{TcpListener, TcpStream},
-    task::{AbortHandle, JoinSet},
-    time::{Instant, sleep, timeout},
-};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::{
+    address::Address,
     eventually,
     fake::{FakeServer, raw},
     relay::Relay,
@@ -38,75 +34,6 @@ async fn connect(urls: impl IntoIterator<Item = String>) -> Redlock {
     let builder = Redlock::builder().urls(urls);
     let builder = builder.settings(|settings| settings.retry(Retry::none()));
     builder.connect().await.expect("masters")
-}
-
-/// An address behind which now one server answers and now another.
-struct Address {
-    url: String,
-    upstream: Arc<Mutex<String>>,
-    /// Present connections pass nothing on, and stay open.
-    stalled: Arc<AtomicBool>,
-    links: Arc<Mutex<JoinSet<()>>>,
-    accepting: AbortHandle,
-}
-
-impl Address {
-    async fn of(server: &Server) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("listener");
-        let url = format!("redis://{}", listener.local_addr().expect("address"));
-        let upstream = Arc::new(Mutex::new(server.addr()));
-        let links = Arc::new(Mutex::new(JoinSet::new()));
-        let stalled = Arc::new(AtomicBool::new(false));
-        let shared = (
-            Arc::clone(&upstream),
-            Arc::clone(&links),
-            Arc::clone(&stalled),
-        );
-        let accepting = tokio::spawn(async move {
-            let (upstream, links, stalled) = shared;
-            while let Ok((mut client, _)) = listener.accept().await {
-                let (upstream, stalled) = (
-                    upstream.lock().expect("upstream").clone(),
-                    Arc::clone(&stalled),
-                );
-                links.lock().expect("links").spawn(async move {
-                    let Ok(mut server) = TcpStream::connect(upstream).await else {
-                        return;
-                    };
-                    let stall = async {
-                        while !stalled.load(Ordering::Relaxed) {
-                            sleep(Duration::from_millis(5)).await;
-                        }
-                    };
-                    tokio::select! {
-                        passed = copy_bidirectional(&mut client, &mut server) => drop(passed),
-                        () = stall => std::future::pending().await,
-                    }
-                });
-            }
-        })
-        .abort_handle();
-        Self {
-            url,
-            upstream,
-            stalled,
-            links,
-            accepting,
-        }
-    }
-
-    /// Lets another server answer, and closes what is open.
-    async fn lead_to(&self, upstream: String) {
-        *self.upstream.lock().expect("upstream") = upstream;
-        let mut links = std::mem::take(&mut *self.links.lock().expect("links"));
-        links.shutdown().await;
-    }
-}
-
-impl Drop for Address {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,6 +22,7 @@ mod extend;
 mod extend_faults;
 mod faults;
 mod fenced;
+mod fenced_scripts;
 mod fences;
 mod foreign;
 mod forgetting;

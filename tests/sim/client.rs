@@ -1,4 +1,4 @@
-//! One client: what it does, and what it looks at while it believes that it holds a lock.
+//! One client: what it does.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -6,16 +6,15 @@ use std::{
 };
 
 use fredlock::{
-    AbortMode, AcquireError, Lock, LostReason, Redlock, Retry, Signal, UsingError,
-    testing::MemoryMasters,
+    AbortMode, Lock, LostReason, Redlock, Retry, Signal, UsingError, testing::MemoryMasters,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     faults::{Fault, Injected, resource_name},
-    history::{History, Holding},
-    hold::Hold,
+    history::History,
+    keys::Keys,
     plan::Plan,
 };
 
@@ -28,9 +27,6 @@ pub(crate) struct Client {
     pub(crate) injected: Arc<Injected>,
     pub(crate) rng: StdRng,
 }
-
-/// A call may end so much later than its bound: timers are a millisecond late.
-const SLACK: Duration = Duration::from_millis(4);
 
 impl Client {
     pub(crate) fn rng(plan: &Plan, number: usize) -> StdRng {
@@ -254,115 +250,5 @@ impl Client {
             self.look(&keys, &hold, remaining, fence, set);
         }
         hold.ended("routine ends");
-    }
-
-    fn open(&self, set: &[usize], fence: u64, begun: Instant, remaining: Duration) -> Holding {
-        let now = self.history.now();
-        self.history.hold(Hold {
-            client: self.number,
-            resources: set.to_vec(),
-            fence,
-            begun: self.history.at(begun),
-            from: now,
-            until: now + remaining,
-            ended: None,
-        })
-    }
-
-    /// The client looks whether it still holds: then it does on the masters, and may write.
-    fn look(
-        &self,
-        keys: &Keys,
-        hold: &Holding,
-        remaining: Option<Duration>,
-        fence: u64,
-        set: &[usize],
-    ) {
-        let Some(remaining) = remaining else {
-            return hold.ended("looked: not valid any more");
-        };
-        hold.valid(remaining);
-        self.assert_held(keys, "while its holder believes so");
-        if self.plan.fenced
-            && self.plan.weather.keeps_exclusion()
-            && !self.history.write(set, fence)
-        {
-            self.history.violation(format!(
-                "the write of a valid holder was refused: fence {fence}"
-            ));
-        }
-    }
-
-    fn assert_held(&self, keys: &Keys, when: &str) {
-        if !self.plan.weather.keeps_keys() {
-            return;
-        }
-        // What a wipe within the budget takes away, the others still exclude.
-        let wiped = match self.plan.weather {
-            crate::plan::Weather::WipesInBudget => self.plan.wipes_survived(),
-            _ => 0,
-        };
-        let held = keys.count(&self.masters);
-        if held + wiped < keys.quorum {
-            self.history.violation(format!(
-                "client {} is held by {held} masters only, {when}",
-                self.number
-            ));
-        }
-    }
-
-    /// The call ended by then, unless the client was paused: then it is late by that.
-    fn assert_within(&self, begun: Instant, limit: Duration, what: &str) {
-        let late = begun.elapsed().saturating_sub(limit);
-        if late > SLACK && self.history.was_awake(self.number, begun) {
-            self.history
-                .violation(format!("{what} ended {late:?} after its bound"));
-        }
-    }
-
-    fn note_failure(&self, error: &AcquireError) {
-        self.history
-            .note(format!("client {}: {error}", self.number));
-    }
-}
-
-/// The keys of one hold, and how many masters must have them.
-struct Keys {
-    names: Vec<String>,
-    token: Option<String>,
-    quorum: usize,
-}
-
-impl Keys {
-    fn of(client: &Client, set: &[usize], token: Option<String>) -> Self {
-        let names: Vec<_> = set.iter().map(|&r| resource_name(r)).collect();
-        let count = client.plan.masters;
-        let mut keys = Self {
-            names,
-            token,
-            quorum: client.plan.quorum(),
-        };
-        if keys.token.is_none() {
-            // Ours is the one that a quorum has.
-            let values = (0..count).filter_map(|master| client.masters.get(master, &keys.names[0]));
-            let values: Vec<_> = values.collect();
-            keys.token = values
-                .iter()
-                .find(|value| values.iter().filter(|other| other == value).count() >= keys.quorum)
-                .cloned();
-        }
-        keys
-    }
-
-    fn count(&self, masters: &MemoryMasters) -> usize {
-        let Some(token) = &self.token else {
-            return self.quorum;
-        };
-        let has_all = |master: &usize| {
-            self.names
-                .iter()
-                .all(|name| masters.get(*master, name).as_ref() == Some(token))
-        };
-        (0..masters.len()).filter(has_all).count()
     }
 }

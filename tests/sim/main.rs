@@ -11,6 +11,8 @@ mod faults;
 mod forgetting;
 mod history;
 mod hold;
+mod keys;
+mod look;
 mod mutants;
 mod network;
 mod plan;

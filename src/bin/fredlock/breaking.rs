@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use fredlock::{BreakError, BreakPlan, BreakState, Broken, Redlock};
 use serde::Serialize;
 
-use crate::{args, connect, inspect, report, status};
+use crate::{args, connect, inspect, output, report, status};
 
 /// The exit status where the question was not answered with yes.
 const DECLINED: u8 = 1;
@@ -23,7 +23,7 @@ pub(crate) fn run(task: &args::Break) -> u8 {
             .await
             .map_err(|error| failure(&error))?;
         if !task.json {
-            inspect::table(&mut io::stdout().lock(), plan.inspection()).map_err(unwritten)?;
+            output::write(|out| inspect::table(out, plan.inspection()))?;
         }
         if plan.is_free() {
             return tell(task, &plan, "free", None);
@@ -142,15 +142,14 @@ fn tell(
         masters: masters.unwrap_or_default(),
         before: inspect::Report::new(plan.inspection()),
     };
-    let mut out = io::stdout().lock();
-    let told = if task.json {
-        serde_json::to_writer_pretty(&mut out, &report)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(out))
-    } else {
-        text(&mut out, &report)
-    };
-    told.map_err(unwritten)
+    output::write(|out| {
+        if task.json {
+            serde_json::to_writer_pretty(&mut *out, &report)?;
+            writeln!(out)
+        } else {
+            text(out, &report)
+        }
+    })
 }
 
 fn text(out: &mut impl Write, report: &Report) -> io::Result<()> {
@@ -170,11 +169,6 @@ fn text(out: &mut impl Write, report: &Report) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-fn unwritten(error: io::Error) -> (u8, String) {
-    (status::SYSTEM, report::unwritten(&error))
 }
 
 impl<'a> Master<'a> {

@@ -4,7 +4,7 @@ use clap::CommandFactory;
 
 use crate::{
     args::{self, Arguments},
-    report,
+    output,
 };
 
 /// Prints the script; gives the exit status.
@@ -16,5 +16,5 @@ pub(crate) fn run(task: &args::Completions) -> u8 {
         "fredlock",
         &mut script,
     );
-    report::print(&script)
+    output::print(&script)
 }

@@ -2,7 +2,7 @@
 
 use fredlock::InitialiseError;
 
-use crate::{args, connect, report, status};
+use crate::{args, connect, output, report, status};
 
 /// Initialises all masters; gives the exit status.
 pub(crate) fn run(task: &args::Init) -> u8 {
@@ -21,7 +21,7 @@ pub(crate) fn run(task: &args::Init) -> u8 {
             let lines = done
                 .iter()
                 .map(|master| format!("{}  {}\n", master.master(), master.state()));
-            report::print(lines.collect::<Vec<_>>().concat().as_bytes())
+            output::print(lines.collect::<Vec<_>>().concat().as_bytes())
         }
         Err((status, text)) => {
             report::say(&text);

@@ -8,7 +8,7 @@ use std::{
 use fredlock::{Fence, Finding, GuardState, Holder, Inspection, Possession};
 use serde::Serialize;
 
-use crate::{args, connect, report, since::Since, status};
+use crate::{args, connect, output, report, since::Since, status};
 
 /// Looks at all resources; gives the exit status.
 pub(crate) fn run(task: &args::Inspect) -> u8 {
@@ -30,15 +30,16 @@ pub(crate) fn run(task: &args::Inspect) -> u8 {
             return status;
         }
     };
-    let mut out = io::stdout().lock();
-    let told = if task.json {
-        json(&mut out, &inspections)
-    } else {
-        inspections.iter().try_for_each(|one| table(&mut out, one))
-    };
-    if let Err(error) = told {
-        report::say(&report::unwritten(&error));
-        return status::SYSTEM;
+    let told = output::write(|out| {
+        if task.json {
+            json(out, &inspections)
+        } else {
+            inspections.iter().try_for_each(|one| table(out, one))
+        }
+    });
+    if let Err((status, text)) = told {
+        report::say(&text);
+        return status;
     }
     let is_unknown = |one: &Inspection| matches!(one.verdict(), Possession::Unknown);
     if inspections.iter().any(is_unknown) {

@@ -6,6 +6,7 @@
 //! | `args` | the command line, its help, and what man pages have beside that |
 //! | `status` | the exit statuses |
 //! | `report` | what is said on standard error, without ever waiting for it |
+//! | `output` | what was asked for, on standard output |
 //! | `runtime`, `connect` | from the command line to connected masters |
 //! | `inspect`, `init`, `breaking` | `fredlock inspect`, `fredlock init`, `fredlock break`; `since` tells since when a lock is held |
 //! | `man`, `completions` | what is installed beside the tool |
@@ -23,6 +24,7 @@ mod doctor;
 mod init;
 mod inspect;
 mod man;
+mod output;
 mod report;
 mod run;
 mod runtime;
@@ -60,11 +62,16 @@ fn main() -> ExitCode {
 
 /// Help and the version are no errors, but they have to be written.
 fn told_by_clap(error: &clap::Error) -> u8 {
-    let is_written = error.print().is_ok();
-    match (error.use_stderr(), is_written) {
+    let written = error.print();
+    if error.use_stderr() {
         // Where nobody reads it, the status has to do.
-        (true, _) => status::USAGE,
-        (false, true) => 0,
-        (false, false) => status::SYSTEM,
+        return status::USAGE;
+    }
+    match output::checked(written) {
+        Ok(()) => 0,
+        Err((status, text)) => {
+            report::say(&text);
+            status
+        }
     }
 }

@@ -12,8 +12,6 @@ use std::{
 
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::status;
-
 /// How many lines may wait for being written; those beyond are lost.
 const LINES_MAX: usize = 256;
 
@@ -140,23 +138,6 @@ pub(crate) fn say(text: &str) {
     let text = text.replace(['\n', '\r'], " ");
     // Nobody to tell.
     writeln!(io::stderr().lock(), "fredlock: {text}").ok();
-}
-
-/// Writes what was asked for; gives the exit status.
-pub(crate) fn print(text: &[u8]) -> u8 {
-    let mut out = io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        Ok(()) => 0,
-        Err(error) => {
-            say(&unwritten(&error));
-            status::SYSTEM
-        }
-    }
-}
-
-/// That what was asked for could not be written.
-pub(crate) fn unwritten(error: &io::Error) -> String {
-    format!("cannot write the output: {error}: look at where it goes")
 }
 
 fn write(lines: &Receiver<Line>) {

@@ -27,6 +27,8 @@ async fn a_policy_that_can_drop_locks_is_broken_with_a_limit_and_a_warning_witho
 #[tokio::test]
 async fn memory_that_is_nearly_used_up_is_found() {
     let server = Server::start_with(&DURABLE).await;
+    // So much that what the doctor itself takes is nothing beside it.
+    server.set("filler", &"x".repeat(20 << 20)).await;
     let used: u64 = server.info("memory").await["used_memory"].parse().unwrap();
     let set = async |limit: u64| {
         let reply = server
@@ -34,9 +36,9 @@ async fn memory_that_is_nearly_used_up_is_found() {
             .await;
         assert!(reply.is_ok(), "{reply:?}");
     };
-    set(used + used / 50).await;
+    set(used * 100 / 92).await;
     expect(&server.url(), &server.addr(), &[], &["memory warning it"]).await;
-    set(used * 4).await;
+    set(used * 100 / 86).await;
     expect(&server.url(), &server.addr(), &[], &[]).await;
 }
 

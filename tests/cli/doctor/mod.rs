@@ -98,7 +98,55 @@ async fn healthy_masters_give_nothing_but_what_they_are() {
     );
     assert!(master["round_trip_ms"].as_f64().unwrap() > 0.0);
     assert!(master["clock_offset_ms"].as_f64().unwrap().abs() < 1000.0);
-    assert_eq!(report["quorum"], 2);
+    assert_eq!(master["error"], Value::Null);
+    assert_eq!(master["restart_guard"], false);
+    assert_eq!(
+        (&report["quorum"], &report["ttl_ms"]),
+        (&2.into(), &30_000.into())
+    );
+    let words = ["--ttl", "2500ms"];
+    let report = expect(&server.url(), &server.addr(), &words, &[]).await;
+    assert_eq!(report["ttl_ms"], 2_500);
+}
+
+#[tokio::test]
+async fn a_master_with_a_restart_guard_is_told_as_such() {
+    let servers = Servers::start_with(3, &DURABLE).await;
+    servers[1].set("fredlock:guard:marker", "1").await;
+    let (_, report) = doctor(&servers.urls(), &[]).await;
+    let guards = [0, 1, 2].map(|index| report["masters"][index]["restart_guard"].clone());
+    assert_eq!(guards, [false, true, false].map(Value::from));
+    let masters = servers.urls().join(",");
+    let output = output(tool(&["doctor", "--masters", &masters])).await;
+    let text = String::from_utf8(output.stdout).unwrap();
+    let guarded: Vec<_> = text
+        .lines()
+        .map(|line| line.ends_with(", restart guard"))
+        .collect();
+    assert_eq!(guarded[..3], [false, true, false], "{text}");
+}
+
+#[tokio::test]
+async fn masters_that_are_down_are_told_with_the_reason_each_and_the_advice_once() {
+    let servers = Servers::start_with(3, &DURABLE).await;
+    servers.kill(&[0, 1]).await;
+    let (_, report) = doctor(&servers.urls(), &[]).await;
+    for (index, is_down) in [(0, true), (1, true), (2, false)] {
+        let master = &report["masters"][index];
+        assert_eq!(master["reachable"], !is_down, "{report:#}");
+        assert_eq!(master["error"].is_string(), is_down, "{report:#}");
+    }
+    let masters = servers.urls().join(",");
+    let output = output(tool(&["doctor", "--masters", &masters])).await;
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let down = |line: &&str| line.contains("  no connection: ");
+    assert_eq!(text.lines().filter(down).count(), 2, "{text}");
+    // For the quorum, and for both masters together.
+    for advice in ["  why: ", "  do:  "] {
+        let begins = |line: &&str| line.starts_with(advice);
+        assert_eq!(text.lines().filter(begins).count(), 2, "{text}");
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! - [`server::Server`] and [`servers::Servers`]: real processes, to freeze, kill, restart and look
 //!   into.
 //! - [`relay::Relay`]: the network in front of a server, to delay, hold, lose and cut.
+//! - [`address::Address`]: an address behind which one server answers now and another then.
 //! - [`fake::FakeServer`]: a server that gives the replies that a real one cannot be made to give.
 //! - [`resp`]: the raw client through which the tests look, instead of the one under test.
 
@@ -12,6 +13,7 @@
     reason = "each test binary uses a part, and `pub` marks what they may use"
 )]
 
+pub mod address;
 mod commands;
 mod dir;
 pub mod fake;

@@ -8,10 +8,10 @@ mod report;
 mod server;
 mod settings;
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use self::{findings::Level, judge::Judge, probe::Probe};
-use crate::{args, runtime, status};
+use crate::{args, output, runtime, status};
 
 /// Exit statuses of its own.
 const WARNINGS: u8 = 1;
@@ -59,19 +59,15 @@ pub(crate) fn run(task: &args::Doctor) -> u8 {
         made
     });
     let findings = Judge::new(&probes, task, quorum).findings();
-    let told = if task.json {
-        report::json(
-            &mut io::stdout().lock(),
-            task.ttl,
-            quorum,
-            &probes,
-            &findings,
-        )
-    } else {
-        report::text(&mut io::stdout().lock(), quorum, &probes, &findings)
-    };
-    if let Err(error) = told {
-        return fail(status::SYSTEM, &crate::report::unwritten(&error));
+    let told = output::write(|out| {
+        if task.json {
+            report::json(out, task.ttl, quorum, &probes, &findings)
+        } else {
+            report::text(out, quorum, &probes, &findings)
+        }
+    });
+    if let Err((status, text)) = told {
+        return fail(status, &text);
     }
     match findings.iter().map(|finding| finding.level).max() {
         None => 0,

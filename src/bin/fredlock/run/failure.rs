@@ -126,3 +126,51 @@ pub(super) fn whole(time: Duration) -> String {
     };
     humantime::format_duration(rounded).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use fredlock::{Redlock, testing::MemoryMasters};
+
+    use super::*;
+    use crate::args::{Arguments, Task};
+
+    /// Calls to real masters end before the lock would be too late, so a suspension shows it.
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_came_too_late_for_its_ttl_gives_69_and_not_the_status_of_a_busy_one() {
+        let (masters, ttl) = (MemoryMasters::new(3), Duration::from_secs(10));
+        let asked = masters.clone();
+        // The machine is suspended once they are asked.
+        let builder = Redlock::builder().memory(&masters).suspended(move || {
+            if asked.calls(2) > 0 {
+                ttl
+            } else {
+                Duration::ZERO
+            }
+        });
+        let redlock = builder.connect().await.expect("masters of memory");
+        let late = redlock.try_acquire(["job"], ttl).await;
+        let error = late.expect_err("it is over by then");
+        let words = [
+            "fredlock",
+            "run",
+            "-E",
+            "3",
+            "job",
+            "--masters",
+            "redis://h",
+            "--",
+            "true",
+        ];
+        let Task::Run(task) = Arguments::try_parse_from(words)
+            .expect("a command line")
+            .task
+        else {
+            panic!("it is a run");
+        };
+        let failure = Failure::to_acquire(&error, &task, "somebody", ttl);
+        assert_eq!(failure.status, status::NO_QUORUM, "{failure:?}");
+        let begins = "the masters are too slow for this --ttl: memory-0 granted";
+        assert!(failure.text.starts_with(begins), "{failure:?}");
+    }
+}

@@ -13,12 +13,12 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::signal::{SigSet, Signal, kill},
     unistd::{getpid, getppid},
 };
 
 use super::terminal::Terminal;
-use crate::status;
+use crate::{report, status};
 
 /// The word that makes fredlock a stand-in: `fredlock NAME PARENT TERMINAL COMMAND ARG…`.
 pub(crate) const NAME: &str = "__stand-in";
@@ -46,14 +46,13 @@ pub(crate) fn main(mut words: impl Iterator<Item = OsString>) -> u8 {
     // Until the guard knows of it; whoever started it continues it then.
     kill(getpid(), Signal::SIGSTOP).ok();
     let error = Command::new(&program).args(words).exec();
-    #[expect(clippy::print_stderr, reason = "there is nobody else to say it")]
-    {
-        eprintln!(
-            "fredlock: cannot run \"{}\": {}",
-            program.display(),
-            cure(&error, &program)
-        );
-    }
+    // By now it is not ignored any more, and would end this where nobody reads what is said.
+    SigSet::from(Signal::SIGPIPE).thread_block().ok();
+    report::say(&format!(
+        "cannot run \"{}\": {}",
+        program.display(),
+        cure(&error, &program)
+    ));
     status_of(&error, &program)
 }
 

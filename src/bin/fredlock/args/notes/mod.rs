@@ -41,7 +41,10 @@ pub(crate) fn of(command: &str) -> &'static [Note] {
 }
 
 const USAGE: Term = ("64", "the command line, or the list of masters, is wrong");
-const UNWRITTEN: Term = ("71", "the output could not be written");
+const UNWRITTEN: Term = (
+    "71",
+    "the output could not be written; it is no error that its reader has gone (| head)",
+);
 const COLOURS: Term = (
     "NO_COLOR",
     "if it is set, nothing is coloured on a terminal",

@@ -162,7 +162,8 @@ pub(crate) const BREAK: &[Note] = &[
             ),
             (
                 "71",
-                "the output could not be written: nothing was done, or it says that the lock is broken",
+                "the output could not be written: nothing was done, or it says that the lock is broken; it is no error \
+                 that its reader has gone (| head)",
             ),
         ],
     },
