@@ -139,6 +139,7 @@ mod inspect;
 mod keeper;
 mod label;
 mod lock;
+mod mark;
 mod master;
 #[cfg_attr(not(feature = "metrics"), path = "meter/off.rs")]
 mod meter;

@@ -14,6 +14,7 @@ use super::*;
 use crate::{
     answers::Owed,
     entropy::Entropy,
+    mark::Mark,
     master::{Arguments, Asking, Operation, Question, Watch},
     resources::Resources,
     token::Token,
@@ -72,7 +73,7 @@ fn round(background: &Background) -> (Vec<Arc<Grouped>>, Round) {
     let request = Arc::new(Request {
         operation: Operation::Acquire { ttl_ms: 1_000 },
         resources: Resources::parse(["a"]).unwrap(),
-        token: Token::fresh(&Entropy::from_seed(1)),
+        token: Token::fresh(&Entropy::from_seed(1), Mark::fresh(&Entropy::from_seed(1))),
         value: "token".into(),
         fence: None,
         guard_ms: None,
