@@ -11,6 +11,7 @@ use crate::{
     entropy::Entropy,
     error::InvalidTtl,
     fence::{self, FenceMemory, Fencing},
+    mark::Mark,
     master::{FenceWrite, Master, Question, Request, Sight},
     meter::Meter,
     mutant::Mutant,
@@ -39,6 +40,8 @@ pub(crate) struct Core {
     pub(crate) entropy: Entropy,
     /// The low bits of every fence that is proposed here.
     pub(crate) client: u8,
+    /// What every token ends in that is made here.
+    pub(crate) mark: Mark,
     pub(crate) wall_clock: WallClock,
     /// What validity is measured on.
     pub(crate) clock: Clock,

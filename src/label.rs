@@ -13,7 +13,7 @@ pub const LABEL_BYTES_MAX: usize = 128;
 const SEPARATOR: char = ':';
 
 /// How long a token is, in bytes.
-const TOKEN_BYTES: usize = 36;
+pub(crate) const TOKEN_BYTES: usize = 36;
 
 /// What a holder calls itself, such as `worker-7/billing/4821`, for whoever looks at the lock.
 ///
@@ -141,7 +141,7 @@ pub(crate) fn label_in(value: &str) -> Option<OwnerLabel> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entropy::Entropy;
+    use crate::{entropy::Entropy, mark::Mark};
 
     #[test]
     fn a_label_that_cannot_be_printed_in_a_line_is_refused() {
@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn the_label_follows_the_whole_token_and_is_found_there_again() {
-        let token = Token::fresh(&Entropy::default());
+        let entropy = Entropy::default();
+        let token = Token::fresh(&entropy, Mark::fresh(&entropy));
         let label = OwnerLabel::new("worker-7: billing").unwrap();
         let value = value_of(token, Some(&label));
         assert_eq!(value, format!("{}:worker-7: billing", token.reveal()));
@@ -173,7 +174,8 @@ mod tests {
 
     #[test]
     fn the_values_of_other_clients_have_no_label() {
-        let token = Token::fresh(&Entropy::default()).reveal();
+        let entropy = Entropy::default();
+        let token = Token::fresh(&entropy, Mark::fresh(&entropy)).reveal();
         let others = [
             String::new(),
             "x".to_owned(),

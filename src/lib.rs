@@ -94,7 +94,7 @@
 //! | `wait` | the queue of a process; what ends a pause: notices of masters, time left, the retry delay |
 //! | `round`, `answers`, `quorum` | one fan-out to the masters; where its answers are put; the counting of votes and time, which is pure |
 //! | `gate`, [`fenced`] | the protected side: what refuses an older fence in one process, and on a Redis or Valkey server |
-//! | `resources`, `token`, `label`, `fence`, `retry`, `outcome`, `error` | values |
+//! | `resources`, `token`, `mark`, `label`, `fence`, `retry`, `outcome`, `error` | values |
 //! | `master` | the seam to a master, with the queue, the scripts, and fred behind it |
 //! | `core`, `background`, `clock`, `entropy`, `telemetry` | what all handles share; tasks that outlive their call; the time of day; random numbers; events |
 //! | `metrics`, `meter` | the names of what is counted and timed (feature `metrics`); what counts it |
@@ -139,6 +139,7 @@ mod inspect;
 mod keeper;
 mod label;
 mod lock;
+mod mark;
 mod master;
 #[cfg_attr(not(feature = "metrics"), path = "meter/off.rs")]
 mod meter;

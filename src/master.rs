@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     answers::Answers,
+    mark::Mark,
     outcome::{Answer, MasterError},
     resources::Resources,
     token::Token,
@@ -65,9 +66,33 @@ pub(crate) enum Watched {
     /// None of them was there when it was asked.
     Free,
     /// One of them was there, and one was changed since: deleted, extended, or set by somebody else.
-    Changed,
+    /// Who held the first of them that was there, if that is known.
+    Changed(Option<Holder>),
     /// It cannot tell.
     Silent,
+}
+
+/// Who held a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) mark: Mark,
+    /// What its token begins with: another one for each lock.
+    pub(crate) lock: u32,
+    /// The index of the resource among those that were watched.
+    pub(crate) resource: usize,
+}
+
+impl Holder {
+    /// By what stands under the key; `None` where another program wrote it.
+    pub(crate) fn of(resource: usize, value: &str) -> Option<Self> {
+        let mark = Mark::in_value(value)?;
+        let lock = u32::from_str_radix(value.get(..8)?, 16).ok()?;
+        Some(Self {
+            mark,
+            lock,
+            resource,
+        })
+    }
 }
 
 /// The shortest timeout of a call: none at all would mean "without end" to fred.

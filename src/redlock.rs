@@ -277,13 +277,13 @@ impl Redlock {
         self.core.admit_ttl(ttl)?;
         let command_timeout = self.settings.command_timeout_for(ttl);
         let mut wait = Wait::new(&self.core, &self.settings, &resources, command_timeout);
-        let mut token = Token::fresh(&self.core.entropy);
+        let mut token = Token::fresh(&self.core.entropy, self.core.mark);
         loop {
             wait.turn().await?;
             let number = debug_span!(target: TARGET, "attempt", count = wait.count());
             // Never used again once a delete for it was sent.
             if !self.core.breaks(Mutant::OneToken) {
-                token = Token::fresh(&self.core.entropy);
+                token = Token::fresh(&self.core.entropy, self.core.mark);
             }
             let attempt = attempt(
                 &self.core,
@@ -301,7 +301,7 @@ impl Redlock {
                 // Dropping it takes it back.
                 Ok(_) if self.core.shutdown.is_cancelled() => return Err(AcquireError::ShutDown),
                 Ok(lock) => {
-                    wait.won();
+                    wait.won(token);
                     return Ok(lock);
                 }
                 Err(failed) => wait.failed(failed),

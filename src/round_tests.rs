@@ -14,6 +14,7 @@ use super::*;
 use crate::{
     answers::Owed,
     entropy::Entropy,
+    mark::Mark,
     master::{Arguments, Asking, FenceWrite, Operation, Question, Watch},
     resources::Resources,
     token::Token,
@@ -102,7 +103,7 @@ fn acquire(names: &[&str], fence: Option<FenceWrite>, guard_ms: Option<u64>) -> 
     Arc::new(Request {
         operation: Operation::Acquire { ttl_ms: 1_000 },
         resources: Resources::parse(names.iter().copied()).unwrap(),
-        token: Token::fresh(&Entropy::from_seed(1)),
+        token: Token::fresh(&Entropy::from_seed(1), Mark::fresh(&Entropy::from_seed(1))),
         value: "token".into(),
         fence,
         guard_ms,

@@ -4,9 +4,13 @@ use std::fmt;
 
 use uuid::{Builder, Uuid};
 
-use crate::entropy::Entropy;
+use crate::{entropy::Entropy, mark::Mark};
 
-/// The random value under which one attempt writes its keys: a version 4 UUID, 122 random bits.
+/// The random value under which one attempt writes its keys: a version 4 UUID.
+///
+/// 98 of its bits are random in every attempt. The last 24, six digits, were chosen at random when
+/// the [`Redlock`](crate::Redlock) was built, and all of its tokens end in them: by these, others
+/// who wait for the lock know who has had it, and take turns.
 ///
 /// Every attempt to acquire has a fresh token. A master deletes or extends a key only where its
 /// value is the token, so nobody touches a lock that is not theirs.
@@ -18,8 +22,14 @@ pub struct Token(Uuid);
 
 impl Token {
     /// By `rand`, which fred brings already, instead of by uuid's own generator.
-    pub(crate) fn fresh(entropy: &Entropy) -> Self {
-        Self(Builder::from_random_bytes(entropy.bits().to_be_bytes()).into_uuid())
+    pub(crate) fn fresh(entropy: &Entropy, mark: Mark) -> Self {
+        let bits = mark.end(entropy.bits());
+        Self(Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
+    }
+
+    /// What it begins with, which is shown: no secret.
+    pub(crate) fn begin(&self) -> u32 {
+        self.0.as_fields().0
     }
 
     /// The whole token, as it stands on the masters: 36 characters, lower case, hyphenated. Where the
@@ -38,7 +48,7 @@ impl fmt::Debug for Token {
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}…", self.0.as_fields().0)
+        write!(f, "{:08x}…", self.begin())
     }
 }
 
@@ -48,7 +58,8 @@ mod tests {
 
     #[test]
     fn no_format_shows_the_whole_token() {
-        let token = Token::fresh(&Entropy::default());
+        let entropy = Entropy::default();
+        let token = Token::fresh(&entropy, Mark::fresh(&entropy));
         let whole = token.reveal();
         assert_eq!(whole.len(), 36);
         for shown in [format!("{token}"), format!("{token:?}")] {
@@ -60,8 +71,9 @@ mod tests {
     #[test]
     fn tokens_differ_unless_their_seeds_are_the_same() {
         let entropy = Entropy::default();
-        assert_ne!(Token::fresh(&entropy), Token::fresh(&entropy));
-        let seeded = || Token::fresh(&Entropy::from_seed(7));
+        let mark = Mark::fresh(&entropy);
+        assert_ne!(Token::fresh(&entropy, mark), Token::fresh(&entropy, mark));
+        let seeded = || Token::fresh(&Entropy::from_seed(7), mark);
         assert_eq!(seeded(), seeded());
     }
 }

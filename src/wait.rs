@@ -1,10 +1,7 @@
 //! When an acquisition may ask the masters: its place in the queue, and what ends a pause.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -20,14 +17,17 @@ use crate::{
     resources::Resources,
     retry::RetryCount,
     settings::Settings,
+    token::Token,
 };
 
 pub(crate) mod crowd;
 mod end;
+mod moment;
 mod news;
 mod pauses;
 mod presence;
 pub(crate) mod queue;
+mod turns;
 
 use pauses::Pauses;
 use presence::LOOK_AFTER;
@@ -35,9 +35,6 @@ use queue::Ticket;
 
 /// Others do not wait for longer for an attempt, whatever the command timeout is.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
-
-/// More turns missed than these make nobody any quicker.
-const MISSED_MAX: u32 = 15;
 
 /// The way of one acquisition from attempt to attempt.
 ///
@@ -177,8 +174,9 @@ impl<'a> Wait<'a> {
     }
 
     /// The attempt got it.
-    pub(crate) fn won(&self) {
-        self.core.crowd.won(self.resources);
+    pub(crate) fn won(&self, token: Token) {
+        let (crowd, own) = (&self.core.crowd, self.core.mark);
+        crowd.won(self.resources, own, token.begin());
     }
 
     /// Behind others: they ask the masters.
@@ -230,11 +228,9 @@ impl<'a> Wait<'a> {
             end = self.deadline.unwrap_or_else(|| after(Duration::MAX));
         }
         let (core, resources) = (self.core, self.resources);
-        let window = core.crowd.window(resources);
-        let spread = || self.spread();
         let freed = async {
             if listens {
-                news::freed(core, resources, window, spread, &self.missed).await;
+                news::freed(core, resources, |cause| self.moment(cause), &self.missed).await;
             } else {
                 std::future::pending::<()>().await;
             }
@@ -262,17 +258,6 @@ impl<'a> Wait<'a> {
             self.pauses.end();
         }
         Ok(())
-    }
-
-    /// So long to wait before an attempt that others may be about to make too, at random: whoever
-    /// has missed it more often goes much sooner, which makes turns of it.
-    fn spread(&self) -> Duration {
-        let window = self.core.crowd.window(self.resources);
-        if window.is_zero() {
-            return window;
-        }
-        let missed = self.missed.load(Ordering::Relaxed).min(MISSED_MAX);
-        window.mul_f64(self.core.entropy.fraction()) / (1 + missed).pow(2)
     }
 
     /// The end of the pause under way, or of the next one.

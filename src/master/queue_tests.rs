@@ -11,6 +11,7 @@ use tokio::{sync::Semaphore, time::advance};
 use super::*;
 use crate::{
     entropy::Entropy,
+    mark::Mark,
     master::{Arguments, Operation},
     outcome::Answer,
     resources::Resources,
@@ -97,7 +98,7 @@ fn request(names: &[&str]) -> Arc<Request> {
     Arc::new(Request {
         operation: Operation::Acquire { ttl_ms: 1_000 },
         resources: Resources::parse(names.iter().copied()).unwrap(),
-        token: Token::fresh(&Entropy::from_seed(1)),
+        token: Token::fresh(&Entropy::from_seed(1), Mark::fresh(&Entropy::from_seed(1))),
         value: "token".into(),
         fence: None,
         guard_ms: None,

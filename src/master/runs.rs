@@ -144,6 +144,7 @@ mod tests {
     use super::*;
     use crate::{
         entropy::Entropy,
+        mark::Mark,
         master::{Arguments, FenceWrite, Missing},
         resources::Resources,
         token::Token,
@@ -157,7 +158,7 @@ mod tests {
         Arc::new(Request {
             operation,
             resources: Resources::parse(names.iter().copied()).unwrap(),
-            token: Token::fresh(&Entropy::from_seed(1)),
+            token: Token::fresh(&Entropy::from_seed(1), Mark::fresh(&Entropy::from_seed(1))),
             value: "me".into(),
             fence: fence.map(|fence| FenceWrite { fence, lives_ms }),
             guard_ms: None,

@@ -31,7 +31,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Watched,
+    Holder, Watched,
     exchange::{custom, hardened, meaning},
 };
 use crate::{outcome::MasterError, resources::Resources, telemetry};
@@ -97,16 +97,20 @@ impl Tracking {
                 () = session.ended.cancelled() => return Watched::Silent,
                 up = line.wait_for(Option::is_some) => up.map_or(None, |up| *up),
             };
-            match interest.are_free(&self.runtime).await {
-                Ok(true) => return Watched::Free,
+            let holder = match interest.holder(&self.runtime).await {
+                Ok(None) => return Watched::Free,
                 Err(MasterError::Server(_)) => return Watched::Silent,
+                Ok(Some((resource, value))) => {
+                    let value = value.as_str();
+                    value.and_then(|value| Holder::of(resource, &value))
+                }
                 // What was asked on a connection is forgotten with it.
-                Ok(false) | Err(_) => {}
-            }
+                Err(_) => None,
+            };
             tokio::select! {
                 biased;
                 () = session.ended.cancelled() => return Watched::Silent,
-                () = interest.changed.notified() => return Watched::Changed,
+                () = interest.changed.notified() => return Watched::Changed(holder),
                 _ = line.wait_for(|now| *now != up) => {}
             }
         }

@@ -17,6 +17,7 @@ use super::{Link, MemoryMasters};
 use crate::{
     entropy::Entropy,
     label::{OwnerLabel, value_of},
+    mark::Mark,
     master::{
         Arguments, Break, FenceWrite, GUARD_MARKER, GUARD_QUARANTINE, GuardSight, Missing,
         Operation, Question, Reply, Request, Sight,
@@ -70,7 +71,8 @@ pub async fn conform(
     let mut rng = StdRng::seed_from_u64(seed);
     let entropy = Entropy::from_seed(seed);
     let labels = [None, None, OwnerLabel::new("conform: ä").ok()];
-    let tokens = labels.map(|label| (Token::fresh(&entropy), label));
+    let mark = Mark::fresh(&entropy);
+    let tokens = labels.map(|label| (Token::fresh(&entropy, mark), label));
     let mut agreed = Agreed::default();
     let mut step = 0;
     while step < steps {

@@ -115,7 +115,7 @@ impl Wire for Link {
             };
             let watched = match changed {
                 None => Watched::Free,
-                Some(changed) => {
+                Some((changed, holder)) => {
                     let false_alarm = async {
                         match fate.repeat_after {
                             Some(after) => pass(after).await,
@@ -127,7 +127,7 @@ impl Wire for Link {
                         () = changed.notified() => {}
                         () = false_alarm => {}
                     }
-                    Watched::Changed
+                    Watched::Changed(holder)
                 }
             };
             if fate.reply_lost {

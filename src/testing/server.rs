@@ -10,7 +10,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{clock::Clock, network::Fate, store::Store};
 use crate::{
-    master::{Question, Request, Sight},
+    master::{Holder, Question, Request, Sight},
     outcome::{Answer, MasterError},
     resources::Resources,
 };
@@ -151,7 +151,10 @@ impl State {
         clippy::option_option,
         reason = "no answer, and the answer that there is nothing to wait for"
     )]
-    pub(super) fn watch(&mut self, resources: &Resources) -> Option<Option<Arc<Notify>>> {
+    pub(super) fn watch(
+        &mut self,
+        resources: &Resources,
+    ) -> Option<Option<(Arc<Notify>, Option<Holder>)>> {
         match self.condition {
             Condition::Well => {
                 let now = self.time();

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    master::{Operation, Request},
+    master::{Holder, Operation, Request},
     mutant::Mutant,
     outcome::Answer,
     resources::Resources,
@@ -74,19 +74,23 @@ impl Store {
         }
     }
 
-    /// `None` where none of the keys is there.
-    pub(super) fn watch(&mut self, resources: &Resources, now: Duration) -> Option<Arc<Notify>> {
+    /// `None` where none of the keys is there; else whose the first is, too.
+    pub(super) fn watch(
+        &mut self,
+        resources: &Resources,
+        now: Duration,
+    ) -> Option<(Arc<Notify>, Option<Holder>)> {
         self.expire(now);
-        if !resources.iter().any(|key| self.keys.contains_key(key)) {
-            return None;
-        }
+        let mut held = resources.iter().map(|key| self.keys.get(key)).enumerate();
+        let (resource, entry) = held.find_map(|(index, entry)| Some((index, entry?)))?;
+        let holder = Holder::of(resource, &entry.value);
         let changed = Arc::new(Notify::new());
         // Those of waiters that have gone are let go of.
         self.watchers
             .retain(|(_, other)| Arc::strong_count(other) > 1);
         self.watchers
             .push((resources.clone(), Arc::clone(&changed)));
-        Some(changed)
+        Some((changed, holder))
     }
 
     fn tell_change(&mut self, key: &str) {

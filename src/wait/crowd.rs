@@ -9,17 +9,25 @@ use std::{
 use fred::bytes_utils::Str;
 use tokio::time::Instant;
 
-use crate::resources::Resources;
+use super::turns::Turns;
+use crate::{mark::Mark, master::Holder, resources::Resources};
 
 /// So long after the last refusal others are taken to want it still.
 const REMEMBERED: Duration = Duration::from_secs(1);
+/// So long after they were heard of last the turns of others are remembered: a cycle may be long.
+const TURNS_REMEMBERED: Duration = Duration::from_secs(60);
 /// For so many resources.
 const CONTESTS_MAX: usize = 1024;
 
 /// The window in which those who were told of a free lock spread: none at first, and twice as long
 /// after each attempt that somebody else was quicker than.
 const WINDOW_MIN: Duration = Duration::from_micros(250);
-const WINDOW_MAX: Duration = Duration::from_millis(16);
+pub(super) const WINDOW_MAX: Duration = Duration::from_millis(16);
+
+/// How long each of those who have waited for longer is left alone with a free lock: about as long as
+/// its attempt takes.
+const SLOT_MIN: Duration = Duration::from_millis(1);
+const SLOT_MAX: Duration = Duration::from_millis(8);
 
 /// The longest time for which a client lets others go first.
 const COURTESY_MAX: Duration = Duration::from_millis(50);
@@ -34,6 +42,23 @@ struct Contest {
     /// How long that attempt took.
     took: Duration,
     window: Duration,
+    /// Who has had it when.
+    turns: Turns,
+    /// When that was heard of last.
+    heard: Instant,
+}
+
+/// When a client is to go, as far as it is known who has had the lock when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Was nothing known of that lock before?
+    pub(crate) is_news: bool,
+    /// How many others have waited for longer; `None` for a client that has not had it yet.
+    pub(crate) ahead: Option<u32>,
+    /// How many are known to take turns.
+    pub(crate) known: u32,
+    /// How long each of them is left alone with it.
+    pub(crate) slot: Duration,
 }
 
 impl Crowd {
@@ -52,9 +77,14 @@ impl Crowd {
                 refused: now,
                 took,
                 window: Duration::ZERO,
+                turns: Turns::default(),
+                heard: now,
             });
             if !contest.is_remembered(now) {
                 contest.window = Duration::ZERO;
+            }
+            if now.duration_since(contest.heard) > TURNS_REMEMBERED {
+                contest.turns = Turns::default();
             }
             contest.refused = now;
             contest.took = took;
@@ -66,18 +96,34 @@ impl Crowd {
 
     /// An attempt got it: fewer may want it now. A little at a time: else whoever got it once would
     /// be the quickest of all the next time too.
-    pub(crate) fn won(&self, resources: &Resources) {
+    pub(crate) fn won(&self, resources: &Resources, own: Mark, lock: u32) {
         let mut contests = self.contests();
         if contests.is_empty() {
             return;
         }
         for name in resources.iter() {
-            if let Some(contest) = contests.get_mut(name)
-                && !contest.window.is_zero()
-            {
-                contest.window = (contest.window * 15 / 16).max(WINDOW_MIN);
+            if let Some(contest) = contests.get_mut(name) {
+                if !contest.window.is_zero() {
+                    contest.window = (contest.window * 15 / 16).max(WINDOW_MIN);
+                }
+                contest.heard = Instant::now();
+                contest.turns.had(own, lock, own);
             }
         }
+    }
+
+    /// Somebody has had it: what this client's turn is now; `None` for a resource that it was never
+    /// refused.
+    pub(crate) fn had(&self, resource: &str, holder: Holder, own: Mark) -> Option<Turn> {
+        let mut contests = self.contests();
+        let contest = contests.get_mut(resource)?;
+        contest.heard = Instant::now();
+        Some(Turn {
+            is_news: contest.turns.had(holder.mark, holder.lock, own),
+            ahead: contest.turns.ahead(own),
+            known: contest.turns.known(),
+            slot: (contest.took / 2).clamp(SLOT_MIN, SLOT_MAX),
+        })
     }
 
     /// How far those who were told of a free lock spread.
@@ -120,6 +166,7 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+    use crate::entropy::Entropy;
 
     fn named(name: &str) -> Resources {
         Resources::parse([name]).unwrap()
@@ -128,6 +175,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_window_grows_with_collisions_alone_and_shrinks_with_success() {
         let (crowd, job) = (Crowd::default(), named("job"));
+        let own = Mark::fresh(&Entropy::default());
         crowd.refused(&job, Duration::ZERO, false);
         assert_eq!(crowd.window(&job), Duration::ZERO);
         let mut last = Duration::ZERO;
@@ -139,7 +187,7 @@ mod tests {
         (0..100).for_each(|_| crowd.refused(&job, Duration::ZERO, true));
         assert_eq!(crowd.window(&job), WINDOW_MAX);
         assert_eq!(crowd.window(&named("other")), Duration::ZERO);
-        (0..100).for_each(|_| crowd.won(&job));
+        (0..100).for_each(|_| crowd.won(&job, own, 0));
         assert_eq!(
             crowd.window(&job),
             WINDOW_MIN,

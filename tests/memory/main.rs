@@ -17,6 +17,7 @@ mod quorums;
 mod runtimes;
 mod suspended;
 mod tracing;
+mod turns;
 mod wait_limits;
 mod waiting;
 

@@ -119,12 +119,15 @@ impl Interest {
         }
     }
 
-    /// Asks whether none of the keys is there; the server tells of the next change of each from then
-    /// on.
+    /// Asks which of the keys is the first that is there, and for what stands under it; the server
+    /// tells of the next change of each from then on.
     ///
     /// In a task of its own, which waits for every answer though this is dropped: whoever leaves
     /// early must not leave questions in the queue of a server that hangs.
-    pub(super) async fn are_free(&self, runtime: &Handle) -> Result<bool, MasterError> {
+    pub(super) async fn holder(
+        &self,
+        runtime: &Handle,
+    ) -> Result<Option<(usize, Value)>, MasterError> {
         let (session, resources) = (Arc::clone(&self.session), self.resources.clone());
         let asking = runtime.spawn(async move {
             let questions = resources.iter().map(async |name| {
@@ -138,7 +141,8 @@ impl Interest {
                 session.ended.cancel();
             }
             let replies: Result<Vec<_>, _> = replies.into_iter().collect();
-            replies.map(|replies| replies.iter().all(Value::is_null))
+            let mut replies = replies?.into_iter().enumerate();
+            Ok(replies.find(|(_, value)| !value.is_null()))
         });
         let ended = || MasterError::ConnectionLost("the runtime has ended".into());
         asking.await.unwrap_or_else(|_| Err(ended()))
