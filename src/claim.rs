@@ -196,14 +196,9 @@ impl Drop for Release {
         } else if round.goes_on() {
             round.end(move |outcomes| terms.follow_up(outcomes));
         } else {
-            let background = &self.terms.core.background;
-            let is_sent = round.is_sent();
-            let all = async move { terms.follow_up(round.all().await) };
-            if is_sent {
-                background.follow(all);
-            } else {
-                background.spawn(all);
-            }
+            self.terms.core.background.spawn(async move {
+                terms.follow_up(round.all().await);
+            });
         }
     }
 }

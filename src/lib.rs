@@ -161,7 +161,6 @@ mod retry;
 mod round;
 mod settings;
 mod signal;
-mod stragglers;
 mod telemetry;
 mod token;
 mod using;

@@ -157,17 +157,6 @@ pub(crate) struct Request {
     pub(crate) arguments: Arguments,
 }
 
-impl Request {
-    /// Does it do no harm where it comes after the release? A script that a master has forgotten is sent
-    /// once more. Without a fence, an acquire then leaves a key that nobody takes back. (Without a guard
-    /// too, for a single resource it is no script.)
-    pub(crate) fn may_come_late(&self) -> bool {
-        let is_acquire = matches!(self.operation, Operation::Acquire { .. });
-        let is_command = self.resources.len() == 1 && self.guard_ms.is_none();
-        !is_acquire || self.fence.is_some() || is_command
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation {
     /// Set every lock key to the token if none has another value, and raise every fence key.

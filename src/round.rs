@@ -152,10 +152,6 @@ impl Round {
             .any(|state| !matches!(state, State::Answered))
     }
 
-    pub(crate) fn is_sent(&self) -> bool {
-        self.deadline.is_some()
-    }
-
     /// Is everything that is open driven by somebody else? Then [`end`](Self::end) may be left to the
     /// last answer.
     pub(crate) fn goes_on(&self) -> bool {
@@ -280,16 +276,10 @@ impl Drop for Round {
             _ => None,
         };
         let open: Vec<Call> = self.calls.drain(..).filter_map(direct).collect();
-        if open.is_empty() {
-            return;
-        }
-        let all = async move {
-            futures::future::join_all(open).await;
-        };
-        if self.request.may_come_late() {
-            self.background.follow(all);
-        } else {
-            self.background.spawn(all);
+        if !open.is_empty() {
+            self.background.spawn(async move {
+                futures::future::join_all(open).await;
+            });
         }
     }
 }

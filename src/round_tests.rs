@@ -15,7 +15,7 @@ use crate::{
     answers::Owed,
     entropy::Entropy,
     mark::Mark,
-    master::{Arguments, Asking, FenceWrite, Operation, Question, Watch},
+    master::{Arguments, Asking, Operation, Question, Watch},
     resources::Resources,
     token::Token,
 };
@@ -64,60 +64,21 @@ impl fmt::Debug for Grouped {
     }
 }
 
-/// Its requests travel by themselves. It never answers, and counts how often it is looked at.
-struct Direct {
-    name: Arc<str>,
-    polls: Arc<AtomicU32>,
-}
-
-impl Master for Direct {
-    fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
-    fn send(&self, _: &Arc<Request>, _: Due, _: &Arc<Answers>, _: usize) -> Option<Call> {
-        let polls = Arc::clone(&self.polls);
-        Some(Box::pin(counted(std::future::pending(), polls)))
-    }
-
-    fn ask(&self, _: &Question, _: Duration) -> Asking {
-        unimplemented!("a round asks no questions")
-    }
-
-    fn watch(&self, _: &Resources) -> Watch {
-        unimplemented!("nor does it wait")
-    }
-
-    fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(std::future::ready(()))
-    }
-}
-
-impl fmt::Debug for Direct {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
-    }
-}
-
-fn acquire(names: &[&str], fence: Option<FenceWrite>, guard_ms: Option<u64>) -> Arc<Request> {
-    Arc::new(Request {
-        operation: Operation::Acquire { ttl_ms: 1_000 },
-        resources: Resources::parse(names.iter().copied()).unwrap(),
-        token: Token::fresh(&Entropy::from_seed(1), Mark::fresh(&Entropy::from_seed(1))),
-        value: "token".into(),
-        fence,
-        guard_ms,
-        arguments: Arguments::default(),
-    })
-}
-
 fn round(background: &Background) -> (Vec<Arc<Grouped>>, Round) {
     let named = |index: usize| Grouped {
         name: index.to_string().into(),
         owed: Mutex::default(),
     };
     let masters: Vec<_> = (0..5).map(|index| Arc::new(named(index))).collect();
-    let request = acquire(&["a"], None, None);
+    let request = Arc::new(Request {
+        operation: Operation::Acquire { ttl_ms: 1_000 },
+        resources: Resources::parse(["a"]).unwrap(),
+        token: Token::fresh(&Entropy::from_seed(1), Mark::fresh(&Entropy::from_seed(1))),
+        value: "token".into(),
+        fence: None,
+        guard_ms: None,
+        arguments: Arguments::default(),
+    });
     let dynamic: Vec<_> = masters
         .iter()
         .map(|master| Arc::clone(master) as Arc<dyn Master>)
@@ -239,43 +200,4 @@ async fn what_follows_the_last_answer_needs_no_task_and_no_timer() {
     assert_eq!(heard.len(), 5);
     assert_eq!(heard[3], Answer::Failed(MasterError::Timeout));
     assert!(heard.iter().all(|answer| *answer != Answer::Pending));
-}
-
-#[tokio::test(start_paused = true)]
-async fn calls_that_are_left_behind_are_looked_at_a_little_later_unless_that_may_do_harm() {
-    let fence = FenceWrite {
-        fence: 1,
-        lives_ms: 1_000,
-    };
-    for (request, is_at_once) in [
-        (acquire(&["a"], None, None), false),
-        (acquire(&["a", "b"], Some(fence), None), false),
-        (acquire(&["a", "b"], None, None), true),
-        (acquire(&["a"], None, Some(1_000)), true),
-    ] {
-        let background = Background::new();
-        let polls = Arc::<AtomicU32>::default();
-        let name = Arc::from("a:1");
-        let master: Arc<dyn Master> = Arc::new(Direct {
-            name,
-            polls: Arc::clone(&polls),
-        });
-        let quorum = Quorum::majority(1);
-        let mut round = Round::new(
-            [&master].into_iter(),
-            quorum,
-            &request,
-            TIMEOUT,
-            &background,
-        );
-        round.send();
-        drop(round);
-        let dropped = polls.load(Ordering::Relaxed);
-        turn().await;
-        let at_once = polls.load(Ordering::Relaxed) - dropped;
-        assert_eq!(at_once, u32::from(is_at_once), "{:?}", request.resources);
-        advance(2 * MS).await;
-        turn().await;
-        assert!(polls.load(Ordering::Relaxed) > dropped);
-    }
 }

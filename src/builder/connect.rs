@@ -59,10 +59,9 @@ impl Builder {
                 Quorum::of(masters, quorum).ok_or(BuildError::InvalidQuorum { quorum, masters })?
             }
         };
-        #[cfg(not(feature = "testing"))]
         let background = Background::new();
         #[cfg(feature = "testing")]
-        let background = Background::paused_by(self.pause);
+        let background = background.paused_by(self.pause);
         let Fleet { masters, contacts } = Fleet::open(
             self.sources,
             self.allow_sentinel_managed,
