@@ -136,4 +136,30 @@ mod tests {
         println!("using and keeper: {sizes:?} bytes");
         assert!(sizes.0 <= 380 && sizes.1 <= 400, "{sizes:?}");
     }
+
+    /// As one is whose runtime ends before it could begin.
+    #[tokio::test(start_paused = true)]
+    async fn a_keeper_that_never_ran_leaves_nobody_waiting_and_the_lock_free() {
+        let masters = MemoryMasters::new(5);
+        let redlock = Redlock::builder().memory(&masters).connect().await.unwrap();
+        let ttl = Duration::from_secs(10);
+        let lock = redlock.acquire(["a"], ttl).await.unwrap();
+        let lease = Lease::new(lock.fence(), lock.valid_until(), lock.outcomes().clone());
+        let (lease, settings) = (Arc::new(lease), Settings::default());
+        let shutdown = CancellationToken::new();
+        let keeper = Keeper::new(lock, Arc::clone(&lease), shutdown, &settings, ttl);
+        drop(Box::new(keeper).run());
+        assert!(matches!(lease.look(), Err(LostReason::ShutDown)));
+        for step in [Step::Started, Step::Released] {
+            let reached = tokio::time::timeout(ttl, lease.progress().wait(step)).await;
+            assert!(reached.is_ok(), "{step:?}");
+        }
+        redlock
+            .acquire(["a"], ttl)
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+    }
 }
