@@ -9,7 +9,7 @@ use fredlock::{
 };
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep, timeout},
+    time::{Instant, advance, sleep, timeout},
 };
 
 use super::notices::{
@@ -44,13 +44,18 @@ async fn attempts_for_a_turn(clients: u32, turns: u32, salt: u64) -> f64 {
 
 #[tokio::test(start_paused = true)]
 async fn those_who_hear_of_a_free_lock_at_the_same_moment_do_not_all_ask_for_it() {
+    const CONTESTS: u32 = 32;
     let mut contests = Vec::new();
-    for salt in 0..5 {
-        contests.push(attempts_for_a_turn(10, 20, 1_000 * salt).await);
+    for contest in 0..CONTESTS {
+        contests.push(attempts_for_a_turn(10, 20, 1_000 * u64::from(contest)).await);
+        // Timers end with whole milliseconds of the runtime's clock, and where those lie is chance: each
+        // contest begins at another place between two of them.
+        advance(MS / CONTESTS).await;
     }
-    // Four where they do not spread, or do not look first whether it is free still; and two and a half.
-    let average = contests.iter().sum::<f64>() / 5.0;
-    assert!(average < 3.2, "{contests:?} attempts for a turn");
+    // 3.6 and more where they do not spread, 4.3 where they do not look first whether it is free still; and
+    // 3.0 to 3.3.
+    let average = contests.iter().sum::<f64>() / f64::from(CONTESTS);
+    assert!(average < 3.5, "{contests:?} attempts for a turn");
 }
 
 #[tokio::test(start_paused = true)]
